@@ -1,0 +1,154 @@
+package lifecycle
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/tinylib/msgp/msgp"
+)
+
+// NewMsgpackDecoder reads facts that are single msgpack maps.
+func NewMsgpackDecoder() *Decoder { return newDecoder(msgpackEncoding{}) }
+
+// msgpackEncoding slices msgpack with msgp's readers over memory, which take
+// no more than they are given.
+type msgpackEncoding struct{}
+
+func (msgpackEncoding) check(raw []byte) error {
+	rest, err := skip(raw, maxDepth)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes after the map", len(rest))
+	}
+	return err
+}
+
+// skip steps over one value, however it nests, at most depth deep.
+func skip(raw []byte, depth int) ([]byte, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+	}
+	if len(raw) == 0 {
+		return nil, fmt.Errorf("not msgpack: %w", msgp.ErrShortBytes)
+	}
+	var elements uint64
+	rest := raw
+	switch msgp.NextType(raw) {
+	case msgp.MapType:
+		n, after, err := msgp.ReadMapHeaderBytes(raw)
+		if err != nil {
+			return nil, fmt.Errorf("not msgpack: %w", err)
+		}
+		elements, rest = 2*uint64(n), after
+	case msgp.ArrayType:
+		n, after, err := msgp.ReadArrayHeaderBytes(raw)
+		if err != nil {
+			return nil, fmt.Errorf("not msgpack: %w", err)
+		}
+		elements, rest = uint64(n), after
+	default:
+		after, err := msgp.Skip(raw)
+		if err != nil {
+			return nil, fmt.Errorf("not msgpack: %w", err)
+		}
+		return after, nil
+	}
+	for ; elements > 0; elements-- {
+		var err error
+		if rest, err = skip(rest, depth-1); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+func (msgpackEncoding) object(raw []byte, each func(key, value []byte) error) error {
+	n, rest, err := msgp.ReadMapHeaderBytes(raw)
+	if err != nil {
+		return wantMsgpack("a map", raw)
+	}
+	for ; n > 0; n-- {
+		var key, value []byte
+		if key, rest, err = msgp.ReadStringZC(rest); err != nil {
+			return fmt.Errorf("the key of a map: %w", err)
+		}
+		if value, rest, err = one(rest); err != nil {
+			return err
+		}
+		if err := each(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (msgpackEncoding) array(raw []byte, limit int, each func(value []byte) error) error {
+	n, rest, err := msgp.ReadArrayHeaderBytes(raw)
+	if err != nil {
+		return wantMsgpack("an array", raw)
+	}
+	if uint64(n) > uint64(limit) {
+		return fmt.Errorf("more than %d elements", limit)
+	}
+	for ; n > 0; n-- {
+		var value []byte
+		if value, rest, err = one(rest); err != nil {
+			return err
+		}
+		if err := each(value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// one takes the value at the start of raw.
+func one(raw []byte) (value, rest []byte, err error) {
+	if rest, err = skip(raw, maxDepth); err != nil {
+		return nil, nil, err
+	}
+	return raw[:len(raw)-len(rest)], rest, nil
+}
+
+func (msgpackEncoding) text(raw []byte, limit int) ([]byte, error) {
+	b, _, err := msgp.ReadStringZC(raw)
+	switch {
+	case err != nil:
+		return nil, wantMsgpack("text", raw)
+	case len(b) > limit:
+		return nil, fmt.Errorf("%d bytes of text, at most %d are allowed", len(b), limit)
+	case !utf8.Valid(b):
+		return nil, fmt.Errorf("text that is not UTF-8")
+	}
+	return b, nil
+}
+
+func (msgpackEncoding) integer(raw []byte) (uint64, bool, error) {
+	if msgp.NextType(raw) == msgp.UintType {
+		v, _, err := msgp.ReadUint64Bytes(raw)
+		return v, false, err
+	}
+	v, _, err := msgp.ReadInt64Bytes(raw)
+	switch {
+	case err != nil:
+		return 0, false, wantMsgpack("a whole number", raw)
+	case v < 0:
+		return -uint64(v), true, nil
+	}
+	return uint64(v), false, nil
+}
+
+func (msgpackEncoding) boolean(raw []byte) (bool, error) {
+	v, _, err := msgp.ReadBoolBytes(raw)
+	if err != nil {
+		return false, wantMsgpack("true or false", raw)
+	}
+	return v, nil
+}
+
+func (msgpackEncoding) isText(raw []byte) bool { return msgp.NextType(raw) == msgp.StrType }
+func (msgpackEncoding) isNull(raw []byte) bool { return msgp.IsNil(raw) }
+
+// wantMsgpack names the kind of value that was found, never its content.
+func wantMsgpack(want string, raw []byte) error {
+	return fmt.Errorf("want %s, got %s", want, msgp.NextType(raw))
+}
