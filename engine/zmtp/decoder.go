@@ -10,11 +10,10 @@ type EventKind uint8
 
 // The kinds of an event.
 const (
-	NeedMore        EventKind = iota // the bytes given end before anything is whole
-	GreetingEvent                    // Event.Greeting is set
-	CommandEvent                     // Event.Command is set
-	MessageEvent                     // Event.Message is set
-	eventKindsCount                  // of the kinds above, for tests
+	NeedMore      EventKind = iota // the bytes given end before anything is whole
+	GreetingEvent                  // Event.Greeting is set
+	CommandEvent                   // Event.Command is set
+	MessageEvent                   // Event.Message is set
 )
 
 // Event is one thing found in a stream. What it holds belongs to the caller.
@@ -129,7 +128,9 @@ func (d *Decoder) Gap(n uint64) error {
 		return d.err
 	}
 	d.left -= n
-	d.msgBytes -= uint64(len(d.frame.Body)) + d.want
+	if d.flags&flagCommand == 0 {
+		d.msgBytes -= uint64(len(d.frame.Body)) + d.want
+	}
 	d.want = 0
 	d.frame.Body = nil
 	d.frame.Damaged = true

@@ -1,0 +1,92 @@
+package zmtp
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+)
+
+// subscriptions are the prefixes that one subscriber asked for. One goroutine,
+// the reader of that peer, changes them; any goroutine may match, without a
+// lock and in logarithmic time, so that a subscriber with many prefixes does
+// not slow the publisher.
+type subscriptions struct {
+	max      int
+	maxBytes int
+
+	count map[string]int
+	total int
+	// cover holds the prefixes that no other prefix covers, sorted. The one
+	// that matches a topic, if any, is then the last that is not above it.
+	cover atomic.Pointer[[]string]
+}
+
+func (s *subscriptions) add(prefix []byte) error {
+	if len(prefix) > s.maxBytes {
+		return fmt.Errorf("subscribe to a prefix of %d bytes, at most %d: %w", len(prefix), s.maxBytes, ErrTooLarge)
+	}
+	if s.total == s.max {
+		return fmt.Errorf("subscribe more than %d times: %w", s.max, ErrTooLarge)
+	}
+	if s.count == nil {
+		s.count = make(map[string]int)
+	}
+	p := string(prefix)
+	s.total++
+	s.count[p]++
+	if s.count[p] == 1 {
+		s.rebuild()
+	}
+	return nil
+}
+
+// remove takes one subscription back; one that was never made is ignored, as
+// libzmq ignores it.
+func (s *subscriptions) remove(prefix []byte) {
+	p := string(prefix)
+	if s.count[p] == 0 {
+		return
+	}
+	s.total--
+	s.count[p]--
+	if s.count[p] == 0 {
+		delete(s.count, p)
+		s.rebuild()
+	}
+}
+
+func (s *subscriptions) rebuild() {
+	all := make([]string, 0, len(s.count))
+	for p := range s.count {
+		all = append(all, p)
+	}
+	slices.Sort(all)
+	kept := all[:0]
+	for _, p := range all {
+		if len(kept) == 0 || !strings.HasPrefix(p, kept[len(kept)-1]) {
+			kept = append(kept, p)
+		}
+	}
+	s.cover.Store(&kept)
+}
+
+func (s *subscriptions) match(topic []byte) bool {
+	cover := s.cover.Load()
+	if cover == nil {
+		return false
+	}
+	lo, hi := 0, len(*cover)
+	for lo < hi {
+		if mid := (lo + hi) / 2; (*cover)[mid] <= string(topic) {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return false
+	}
+	p := (*cover)[lo-1]
+	return len(topic) >= len(p) && string(topic[:len(p)]) == p
+}
