@@ -164,6 +164,7 @@ func TestASilentPeerIsDroppedWithoutAPong(t *testing.T) {
 	alive := closing(t, NewSub(Config{}))
 	must(t, alive.Connect(at))
 	closedWithin(t, silent, 3*time.Second)
+	eventually(t, "a reason", func() bool { return w.last() != nil })
 	if err := w.last(); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("dropped for %v, want the idle time-out", err)
 	}
