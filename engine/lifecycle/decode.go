@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // ErrFact is wrapped by every error about a single fact.
@@ -11,55 +12,45 @@ var ErrFact = errors.New("not a fact of format v1")
 // values are the fields of one fact, still encoded; nil where absent.
 type values [numFields][]byte
 
-// encoding reads the values of one wire form. Raw values come from object or
-// array of checked ones, so they are well-formed.
+// encoding reads the values of one wire form. Raw values come from cut, or from
+// object or array of such values, so they are well-formed.
 type encoding interface {
-	// check says whether raw is one whole well-formed value.
-	check(raw []byte) error
+	// cut checks that raw is one whole well-formed map and cuts it into vals,
+	// leaving out the fields that are unknown or null.
+	cut(raw []byte, vals *values) error
 	// object calls each for every member of the map at the start of raw.
 	object(raw []byte, each func(key, value []byte) error) error
 	// array calls each for every element, and fails beyond limit elements.
 	array(raw []byte, limit int, each func(value []byte) error) error
+	// plainRuns reads a list of runs quickly, or declines.
+	plainRuns(raw []byte) (Runs, bool)
 	// text is a string of at most limit bytes, still in raw's memory if it can be.
 	text(raw []byte, limit int) ([]byte, error)
 	// integer is a whole number: its magnitude, and whether it is negative.
 	integer(raw []byte) (magnitude uint64, negative bool, err error)
 	boolean(raw []byte) (bool, error)
 	isText(raw []byte) bool
+	isEmpty(raw []byte) bool // text of no length
 	isNull(raw []byte) bool
 }
 
-// Decoder turns encoded facts into Facts. It keeps the names that recur
-// (instances, pools, nodes), so it is not safe for concurrent use.
+// Decoder turns encoded facts into Facts. It keeps the names that recur, so it
+// is not safe for concurrent use.
 type Decoder struct {
 	enc   encoding
-	names map[string]string
+	names names
 	vals  values
 }
 
-// maxNames bounds the names a Decoder keeps; beyond it names are only copied.
-const maxNames = 1 << 12
-
-func newDecoder(enc encoding) *Decoder {
-	return &Decoder{enc: enc, names: make(map[string]string)}
-}
+func newDecoder(enc encoding) *Decoder { return &Decoder{enc: enc, names: newNames()} }
 
 // Decode reads one fact. The fact shares no memory with raw.
 func (d *Decoder) Decode(raw []byte) (*Fact, error) {
 	if len(raw) > MaxLine {
 		return nil, fmt.Errorf("%w: it is %d bytes long, at most %d are allowed", ErrFact, len(raw), MaxLine)
 	}
-	if err := d.enc.check(raw); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrFact, err)
-	}
 	d.vals = values{}
-	err := d.enc.object(raw, func(key, value []byte) error {
-		if f, known := fieldIndex[string(key)]; known && !d.enc.isNull(value) {
-			d.vals[f] = value
-		}
-		return nil
-	})
-	if err != nil {
+	if err := d.enc.cut(raw, &d.vals); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrFact, err)
 	}
 	f := new(Fact)
@@ -86,11 +77,14 @@ func (d *Decoder) fact(f *Fact) error {
 			}
 			continue
 		}
+		if known.must.has(id) && d.enc.isEmpty(raw) {
+			return fmt.Errorf("%s: %q is empty", f.Ev, fieldNames[id])
+		}
 		if err := d.own(f, id, raw); err != nil {
 			return fmt.Errorf("%s: %q: %w", f.Ev, fieldNames[id], err)
 		}
 	}
-	return nil
+	return f.checkSpans()
 }
 
 // header reads what every fact has.
@@ -120,17 +114,15 @@ func (d *Decoder) headerField(f *Fact, id field, raw []byte) (err error) {
 	case fT:
 		f.T, err = d.signed(raw, -MaxTime, MaxTime)
 	case fNode:
-		f.Node, err = d.recurring(raw)
+		f.Node, err = d.id(raw)
 	case fInst:
-		f.Inst, err = d.recurring(raw)
+		f.Inst, err = d.id(raw)
 	case fSrc:
 		f.Src, err = word[Src](d, raw, srcIndex, srcNames[:])
 	case fEv:
 		var name []byte
 		if name, err = d.enc.text(raw, MaxID); err == nil {
-			if f.Ev = Ev(evIndex[string(name)]); f.Ev == EvUnknown {
-				f.Name = string(name)
-			}
+			f.Ev, f.Name, err = event(name)
 		}
 	case fEpoch:
 		f.Epoch, err = optional(d.unsigned(raw, 1<<63))
@@ -140,6 +132,19 @@ func (d *Decoder) headerField(f *Fact, id field, raw []byte) (err error) {
 		f.Step, err = optional(d.signed(raw, 0, MaxTime))
 	}
 	return err
+}
+
+// event is the event of that name; one of a later version is EvUnknown and
+// keeps its name.
+func event(name []byte) (Ev, string, error) {
+	if len(name) == 0 {
+		return EvUnknown, "", errors.New("the event's name is empty")
+	}
+	ev := Ev(evIndex[string(name)])
+	if ev == EvUnknown {
+		return ev, string(name), nil
+	}
+	return ev, "", nil
 }
 
 func optional[T any](v T, err error) (Opt[T], error) { return Opt[T]{v, err == nil}, err }
@@ -186,29 +191,13 @@ func (d *Decoder) id(raw []byte) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("want a name (text or a whole number): %w", err)
 		}
-		return fmt.Sprint(v), nil
-	}
-	b, err := d.enc.text(raw, MaxID)
-	return string(b), err
-}
-
-// recurring is a name that many facts share, kept once.
-func (d *Decoder) recurring(raw []byte) (string, error) {
-	if !d.enc.isText(raw) {
-		return d.id(raw)
+		return d.names.of(strconv.AppendUint(nil, v, 10)), nil
 	}
 	b, err := d.enc.text(raw, MaxID)
 	if err != nil {
 		return "", err
 	}
-	if name, kept := d.names[string(b)]; kept {
-		return name, nil
-	}
-	name := string(b)
-	if len(d.names) < maxNames {
-		d.names[name] = name
-	}
-	return name, nil
+	return d.names.of(b), nil
 }
 
 // word is one of a closed set of names.

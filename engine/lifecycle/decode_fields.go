@@ -1,12 +1,15 @@
 package lifecycle
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // own reads one field that belongs to the event of f.
 func (d *Decoder) own(f *Fact, id field, raw []byte) (err error) {
 	switch id {
 	case fPool:
-		f.Pool, err = d.recurring(raw)
+		f.Pool, err = d.id(raw)
 	case fPages:
 		if f.Ev == PoolOpened {
 			var n uint64
@@ -21,7 +24,7 @@ func (d *Decoder) own(f *Fact, id field, raw []byte) (err error) {
 	case fRoom:
 		f.Room, err = d.id(raw)
 	case fDomain:
-		f.Domain, err = optional(d.recurring(raw))
+		f.Domain, err = optional(d.id(raw))
 	case fKey:
 		f.Key, err = d.id(raw)
 	case fHolder:
@@ -49,7 +52,7 @@ func (d *Decoder) own(f *Fact, id field, raw []byte) (err error) {
 	case fSide:
 		f.Side, err = word[Side](d, raw, sideIndex, sideNames[:])
 	case fPeer:
-		f.Peer, err = d.recurring(raw)
+		f.Peer, err = d.id(raw)
 	case fOp:
 		return d.op(f, raw)
 	case fLast:
@@ -82,7 +85,7 @@ func (d *Decoder) outside(f *Fact, id field, raw []byte) (err error) {
 	case fPromptPage:
 		f.PromptPage, err = optional(d.signed(raw, 0, MaxTokens))
 	case fName:
-		f.Protection, err = d.recurring(raw)
+		f.Protection, err = d.id(raw)
 	case fState:
 		f.State, err = word[State](d, raw, stateIndex, stateNames[:])
 	case fOf:
@@ -92,7 +95,7 @@ func (d *Decoder) outside(f *Fact, id field, raw []byte) (err error) {
 	case fCount:
 		f.Count, err = d.unsigned(raw, 1<<63)
 	case fStage:
-		f.Stage, err = d.recurring(raw)
+		f.Stage, err = d.id(raw)
 	case fNS:
 		f.NS, err = d.signed(raw, -MaxTime, MaxTime)
 	case fError:
@@ -162,7 +165,7 @@ func (d *Decoder) op(f *Fact, raw []byte) error {
 func (d *Decoder) fromTo(f *Fact, id field, raw []byte) (err error) {
 	switch {
 	case f.Ev == BytesMoved:
-		f.From, err = d.recurring(raw)
+		f.From, err = d.id(raw)
 	case f.Ev == StreamGap && id == fFrom:
 		f.GapFrom, err = d.unsigned(raw, 1<<63)
 	case f.Ev == StreamGap:
@@ -170,29 +173,37 @@ func (d *Decoder) fromTo(f *Fact, id field, raw []byte) (err error) {
 			err = fmt.Errorf("%d is before from, %d", f.GapTo, f.GapFrom)
 		}
 	case id == fFrom:
-		f.CopyFrom, err = d.pageRef(raw)
+		f.CopyFrom, err = d.pageRef(raw, f.Pool)
 	default:
-		f.CopyTo, err = d.pageRef(raw)
+		f.CopyTo, err = d.pageRef(raw, f.Pool)
 	}
 	return err
 }
 
-func (d *Decoder) pageRef(raw []byte) (ref PageRef, err error) {
+// pageRef reads {pool, pages}; pool is the fact's own where it is not said.
+func (d *Decoder) pageRef(raw []byte, pool string) (ref PageRef, err error) {
+	ref.Pool = pool
 	err = d.enc.object(raw, func(key, value []byte) (err error) {
 		switch string(key) {
 		case "pool":
-			ref.Pool, err = d.recurring(value)
+			ref.Pool, err = d.id(value)
 		case "pages":
 			ref.Pages, err = d.runs(value)
 		}
 		return err
 	})
+	if err == nil && (ref.Pool == "" || ref.Pages == nil) {
+		err = errors.New("want {pool, pages}")
+	}
 	return ref, err
 }
 
 // runs reads [[first, count], …].
 func (d *Decoder) runs(raw []byte) (Runs, error) {
-	runs := make(Runs, 0, 1)
+	if runs, plain := d.enc.plainRuns(raw); plain {
+		return runs, nil
+	}
+	runs := Runs{}
 	err := d.enc.array(raw, MaxRuns, func(value []byte) error {
 		run, err := d.run(value)
 		runs = append(runs, run)

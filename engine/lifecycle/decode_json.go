@@ -14,10 +14,27 @@ import (
 func NewJSONDecoder() *Decoder { return newDecoder(jsonEncoding{}) }
 
 // jsonEncoding lets jsontext check the whole object first (syntax, UTF-8,
-// repeated names), so that what follows only slices well-formed bytes.
+// repeated names), so that what follows only slices well-formed bytes. Plain
+// lines are checked by scan instead.
 type jsonEncoding struct{}
 
-func (jsonEncoding) check(raw []byte) error {
+func (j jsonEncoding) cut(raw []byte, vals *values) error {
+	if scan(raw, vals) {
+		return nil
+	}
+	*vals = values{}
+	if err := checkJSON(raw); err != nil {
+		return err
+	}
+	return j.object(raw, func(key, value []byte) error {
+		if f := fieldOf(key); f < numFields && !j.isNull(value) {
+			vals[f] = value
+		}
+		return nil
+	})
+}
+
+func checkJSON(raw []byte) error {
 	if jsontext.Value(raw).IsValid() {
 		return nil
 	}
@@ -26,7 +43,7 @@ func (jsonEncoding) check(raw []byte) error {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return errors.New("the JSON ends too early")
 		}
-		return fmt.Errorf("not JSON: %w", err)
+		return fmt.Errorf("not JSON: %.200s", err.Error()) // it may quote a name of any length
 	}
 	return errors.New("more than one JSON value")
 }
@@ -59,6 +76,8 @@ func (jsonEncoding) array(raw []byte, limit int, each func(value []byte) error) 
 	return err
 }
 
+func (jsonEncoding) plainRuns(raw []byte) (Runs, bool) { return plainRuns(raw) }
+
 func (jsonEncoding) text(raw []byte, limit int) ([]byte, error) {
 	if raw[0] != '"' {
 		return nil, wantJSON("text", raw)
@@ -77,7 +96,7 @@ func (jsonEncoding) integer(raw []byte) (uint64, bool, error) {
 	case errors.Is(err, strconv.ErrRange):
 		return 0, false, fmt.Errorf("%.40s does not fit 64 bits", raw)
 	case err != nil:
-		return 0, false, wantJSON("a whole number", raw)
+		return 0, false, notWhole(raw)
 	}
 	return v, negative, nil
 }
@@ -93,11 +112,36 @@ func (jsonEncoding) boolean(raw []byte) (bool, error) {
 }
 
 func (jsonEncoding) isText(raw []byte) bool { return raw[0] == '"' }
+func (jsonEncoding) isEmpty(raw []byte) bool { return string(raw) == `""` }
 func (jsonEncoding) isNull(raw []byte) bool { return string(raw) == "null" }
+
+func notWhole(raw []byte) error {
+	if kindOf(raw) == "a number" {
+		return fmt.Errorf("want a whole number without fraction or exponent, got %.40s", raw)
+	}
+	return wantJSON("a whole number", raw)
+}
 
 // wantJSON names the kind of value that was found, never its content.
 func wantJSON(want string, raw []byte) error {
-	return fmt.Errorf("want %s, got %s", want, jsontext.Kind(raw[0]))
+	return fmt.Errorf("want %s, got %s", want, kindOf(raw))
+}
+
+// kindOf says what a checked value is, by its first byte.
+func kindOf(raw []byte) string {
+	switch raw[0] {
+	case '"':
+		return "text"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case 't', 'f':
+		return "true or false"
+	case 'n':
+		return "null"
+	}
+	return "a number"
 }
 
 // open enters a checked object or array and stands at its first member.

@@ -14,12 +14,25 @@ func NewMsgpackDecoder() *Decoder { return newDecoder(msgpackEncoding{}) }
 // no more than they are given.
 type msgpackEncoding struct{}
 
-func (msgpackEncoding) check(raw []byte) error {
+func (m msgpackEncoding) cut(raw []byte, vals *values) error {
 	rest, err := skip(raw, maxDepth)
-	if err == nil && len(rest) > 0 {
-		err = fmt.Errorf("%d bytes after the map", len(rest))
+	if err != nil {
+		return err
 	}
-	return err
+	if len(rest) > 0 {
+		return fmt.Errorf("%d bytes after the map", len(rest))
+	}
+	return m.object(raw, func(key, value []byte) error {
+		f := fieldOf(key)
+		if f == numFields || m.isNull(value) {
+			return nil
+		}
+		if vals[f] != nil {
+			return fmt.Errorf("%q is there twice", key)
+		}
+		vals[f] = value
+		return nil
+	})
 }
 
 // skip steps over one value, however it nests, at most depth deep.
@@ -109,6 +122,30 @@ func one(raw []byte) (value, rest []byte, err error) {
 	return raw[:len(raw)-len(rest)], rest, nil
 }
 
+// plainRuns reads pairs of fixed-width numbers without calling back for each.
+func (msgpackEncoding) plainRuns(raw []byte) (Runs, bool) {
+	n, rest, err := msgp.ReadArrayHeaderBytes(raw)
+	if err != nil || n == 0 || n > MaxRuns || int(n) > len(rest)/3 {
+		return nil, false
+	}
+	runs := make(Runs, 0, n)
+	for ; n > 0; n-- {
+		var pair uint32
+		var first, count uint64
+		if pair, rest, err = msgp.ReadArrayHeaderBytes(rest); err != nil || pair != 2 {
+			return nil, false
+		}
+		if first, rest, err = msgp.ReadUint64Bytes(rest); err != nil || first > MaxPages {
+			return nil, false
+		}
+		if count, rest, err = msgp.ReadUint64Bytes(rest); err != nil || count == 0 || first+count > MaxPages {
+			return nil, false
+		}
+		runs = append(runs, Run{uint32(first), uint32(count)})
+	}
+	return runs, true
+}
+
 func (msgpackEncoding) text(raw []byte, limit int) ([]byte, error) {
 	b, _, err := msgp.ReadStringZC(raw)
 	switch {
@@ -146,6 +183,10 @@ func (msgpackEncoding) boolean(raw []byte) (bool, error) {
 }
 
 func (msgpackEncoding) isText(raw []byte) bool { return msgp.NextType(raw) == msgp.StrType }
+func (msgpackEncoding) isEmpty(raw []byte) bool {
+	b, _, err := msgp.ReadStringZC(raw)
+	return err == nil && len(b) == 0
+}
 func (msgpackEncoding) isNull(raw []byte) bool { return msgp.IsNil(raw) }
 
 // wantMsgpack names the kind of value that was found, never its content.

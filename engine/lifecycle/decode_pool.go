@@ -19,7 +19,7 @@ func (d *Decoder) poolField(f *Fact, id field, raw []byte) (err error) {
 	case fPageTokens:
 		s.PageTokens, err = d.signed(raw, 1, MaxTokens)
 	case fRole:
-		s.Role, err = d.recurring(raw)
+		s.Role, err = d.id(raw)
 	case fPageBytes:
 		s.PageBytes, err = d.unsigned(raw, MaxBytes)
 	case fContextTokens:
@@ -35,7 +35,7 @@ func (d *Decoder) poolField(f *Fact, id field, raw []byte) (err error) {
 	case fPath:
 		s.Path, err = word[Path](d, raw, pathIndex, pathNames[:])
 	case fDType:
-		s.DType, err = d.recurring(raw)
+		s.DType, err = d.id(raw)
 	case fLayers:
 		s.Layers, err = optional(d.layers(raw))
 	case fKVHeads:
@@ -104,7 +104,7 @@ func (d *Decoder) region(raw []byte) (r Region, err error) {
 		case "layer":
 			r.Layer, err = d.signed(value, 0, MaxTokens)
 		case "part":
-			r.Part, err = d.recurring(value)
+			r.Part, err = d.id(value)
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", key, err)

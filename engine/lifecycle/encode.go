@@ -2,35 +2,23 @@ package lifecycle
 
 import "fmt"
 
-// sink writes the values of one wire form to memory.
-type sink interface {
-	objectBegin()
-	objectEnd()
-	arrayBegin(n int)
-	arrayEnd()
-	key(name string)
-	text(s string)
-	signed(v int64)
-	unsigned(v uint64)
-	boolean(v bool)
-}
-
 // AppendJSON appends the fact as one JSON object without a line end. Text that
 // is not UTF-8 is written with replacement characters.
 func (f *Fact) AppendJSON(dst []byte) []byte {
-	s := jsonSink{buf: dst}
+	s := sink{buf: dst}
 	f.encode(&s)
 	return s.buf
 }
 
-// AppendMsgpack appends the fact as one msgpack map.
+// AppendMsgpack appends the fact as one msgpack map. Text that is not UTF-8 is
+// written with replacement characters.
 func (f *Fact) AppendMsgpack(dst []byte) []byte {
-	s := msgpackSink{buf: dst}
+	s := sink{buf: dst, msgpack: true}
 	f.encode(&s)
 	return s.buf
 }
 
-func (f *Fact) encode(s sink) {
+func (f *Fact) encode(s *sink) {
 	s.objectBegin()
 	s.key("t")
 	s.signed(f.T)
@@ -54,7 +42,7 @@ func (f *Fact) encode(s sink) {
 }
 
 // encodeOwn writes one field of the event, leaving out what was not said.
-func (f *Fact) encodeOwn(s sink, id field) {
+func (f *Fact) encodeOwn(s *sink, id field) {
 	switch id {
 	case fPages:
 		if f.Ev == PoolOpened {
@@ -161,7 +149,7 @@ func (f *Fact) textOf(id field) string {
 	return ""
 }
 
-func (f *Fact) encodeStatus(s sink) {
+func (f *Fact) encodeStatus(s *sink) {
 	if f.Ev == TransferCompleted || f.Ev == BytesMoved {
 		if f.Outcome != OutcomeNone {
 			maybeText(s, fStatus, f.Outcome.String())
@@ -172,7 +160,7 @@ func (f *Fact) encodeStatus(s sink) {
 	}
 }
 
-func (f *Fact) encodeFromTo(s sink, id field) {
+func (f *Fact) encodeFromTo(s *sink, id field) {
 	switch {
 	case f.Ev == BytesMoved:
 		maybeText(s, id, f.From)
@@ -187,7 +175,7 @@ func (f *Fact) encodeFromTo(s sink, id field) {
 	}
 }
 
-func encodePageRef(s sink, id field, ref PageRef) {
+func encodePageRef(s *sink, id field, ref PageRef) {
 	named(s, id)
 	s.objectBegin()
 	maybeText(s, fPool, ref.Pool)
@@ -195,7 +183,7 @@ func encodePageRef(s sink, id field, ref PageRef) {
 	s.objectEnd()
 }
 
-func encodeRuns(s sink, id field, runs Runs) {
+func encodeRuns(s *sink, id field, runs Runs) {
 	named(s, id)
 	s.arrayBegin(len(runs))
 	for _, r := range runs {
@@ -204,41 +192,41 @@ func encodeRuns(s sink, id field, runs Runs) {
 	s.arrayEnd()
 }
 
-func encodeRun(s sink, r Run) {
+func encodeRun(s *sink, r Run) {
 	s.arrayBegin(2)
 	s.unsigned(uint64(r.First))
 	s.unsigned(uint64(r.Count))
 	s.arrayEnd()
 }
 
-func named(s sink, id field) { s.key(fieldNames[id]) }
+func named(s *sink, id field) { s.key(fieldNames[id]) }
 
-func number(s sink, id field, v uint64) {
+func number(s *sink, id field, v uint64) {
 	named(s, id)
 	s.unsigned(v)
 }
 
-func maybeText(s sink, id field, v string) {
+func maybeText(s *sink, id field, v string) {
 	if v != "" {
 		named(s, id)
 		s.text(v)
 	}
 }
 
-func maybeSigned(s sink, id field, v Opt[int64]) {
+func maybeSigned(s *sink, id field, v Opt[int64]) {
 	if v.Has {
 		named(s, id)
 		s.signed(v.V)
 	}
 }
 
-func maybeUnsigned(s sink, id field, v Opt[uint64]) {
+func maybeUnsigned(s *sink, id field, v Opt[uint64]) {
 	if v.Has {
 		number(s, id, v.V)
 	}
 }
 
-func maybeTrue(s sink, id field, v bool) {
+func maybeTrue(s *sink, id field, v bool) {
 	if v {
 		named(s, id)
 		s.boolean(true)

@@ -2,7 +2,7 @@ package lifecycle
 
 // encodeParts writes the fields of the facts that have a part of their own:
 // pool_audit, vram_usage and pool_opened.
-func (f *Fact) encodeParts(s sink, id field) {
+func (f *Fact) encodeParts(s *sink, id field) {
 	switch f.Ev {
 	case PoolAudit:
 		if f.Audit != nil {
@@ -19,7 +19,7 @@ func (f *Fact) encodeParts(s sink, id field) {
 	}
 }
 
-func (a *Audit) encode(s sink, id field) {
+func (a *Audit) encode(s *sink, id field) {
 	switch id {
 	case fFree:
 		signed(s, id, a.Free)
@@ -34,7 +34,7 @@ func (a *Audit) encode(s sink, id field) {
 	}
 }
 
-func (u *Usage) encode(s sink, id field) {
+func (u *Usage) encode(s *sink, id field) {
 	switch id {
 	case fGPU:
 		maybeText(s, id, u.GPU)
@@ -45,7 +45,7 @@ func (u *Usage) encode(s sink, id field) {
 	}
 }
 
-func (p *PoolSpec) encode(s sink, id field) {
+func (p *PoolSpec) encode(s *sink, id field) {
 	switch id {
 	case fPageTokens:
 		signed(s, id, p.PageTokens)
@@ -87,7 +87,7 @@ func (p *PoolSpec) encode(s sink, id field) {
 	}
 }
 
-func (p *PoolSpec) encodeLists(s sink, id field) {
+func (p *PoolSpec) encodeLists(s *sink, id field) {
 	switch {
 	case id == fPIDs && p.PIDs != nil:
 		named(s, id)
@@ -113,7 +113,7 @@ func (p *PoolSpec) encodeLists(s sink, id field) {
 	}
 }
 
-func (r Region) encode(s sink) {
+func (r Region) encode(s *sink) {
 	s.objectBegin()
 	number(s, fBase, r.Base)
 	s.key("stride")
@@ -128,13 +128,13 @@ func (r Region) encode(s sink) {
 	s.objectEnd()
 }
 
-func signed(s sink, id field, v int64) {
+func signed(s *sink, id field, v int64) {
 	named(s, id)
 	s.signed(v)
 }
 
 // notFirst writes a word unless it is the one that an absent field means.
-func notFirst[E ~uint8](s sink, id field, names []string, e E) {
+func notFirst[E ~uint8](s *sink, id field, names []string, e E) {
 	if e != 0 {
 		maybeText(s, id, wordOf(names, e))
 	}

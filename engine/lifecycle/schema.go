@@ -93,14 +93,6 @@ var fieldNames = [numFields]string{
 	"layers", "kv_heads", "pids", "claims", "regions",
 }
 
-var fieldIndex = func() map[string]field {
-	index := make(map[string]field, numFields)
-	for f, name := range fieldNames {
-		index[name] = field(f)
-	}
-	return index
-}()
-
 // fields is a set of own fields (61 of them: they fit one word).
 type fields uint64
 

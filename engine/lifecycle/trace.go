@@ -33,122 +33,57 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("%s:%d: %v", e.File, e.Line, e.Err) }
 func (e *LineError) Unwrap() error { return e.Err }
 
-// ErrNoFacts is the reason of a trace without a single fact.
-var ErrNoFacts = errors.New("the trace holds no fact; an empty file is no evidence that nothing happened")
+// Why a trace cannot be read beyond damage to a single fact, which is ErrFact.
+var (
+	ErrNoFacts = errors.New("the trace holds no fact; an empty file is no evidence that nothing happened")
+	ErrTooLong = fmt.Errorf("the line is longer than %d bytes, the longest that a fact may be", MaxLine)
+	ErrHeader  = errors.New("not a header of trace format v1")
+)
 
-// Reader reads a trace: JSON Lines, one fact a line, blank lines ignored.
-// It holds one line in memory, at most MaxLine bytes.
+// Reader reads a trace: JSON Lines, one fact a line, blank lines ignored. It
+// holds one block of lines in memory: 64 KiB, or one line of at most MaxLine.
 type Reader struct {
-	in     *bufio.Reader
-	name   string
+	blocks *blocks
+	block  block
 	dec    *Decoder
-	header Header
-	line   int
 	facts  int
-	long   []byte
+	err    error
 }
 
 // NewReader reads the trace in; name stands for it in errors.
 func NewReader(in io.Reader, name string) *Reader {
-	return &Reader{in: bufio.NewReaderSize(in, 64<<10), name: name, dec: NewJSONDecoder()}
+	return &Reader{blocks: newBlocks(in, name), dec: NewJSONDecoder()}
 }
 
 // Header is the trace's first line, zero where it has none. It is known once
 // Next has been called.
-func (r *Reader) Header() Header { return r.header }
+func (r *Reader) Header() Header { return r.blocks.header }
 
 // Line is the number of the line that Next read last, from 1.
-func (r *Reader) Line() int { return r.line }
+func (r *Reader) Line() int { return r.block.line }
 
-// Next returns the next fact, io.EOF after the last one, or a *LineError. A
-// fact that names no node gets the header's.
+// Next returns the next fact, io.EOF after the last one, or a *LineError, which
+// ends the trace. A fact that names no node gets the header's.
 func (r *Reader) Next() (*Fact, error) {
-	for {
-		line, err := r.readLine()
-		if err == io.EOF {
-			if r.facts == 0 {
-				return nil, r.fail(ErrNoFacts)
-			}
-			return nil, io.EOF
-		}
-		if err != nil {
-			return nil, r.fail(err)
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		f, err := r.fact(line)
-		if err != nil {
-			return nil, r.fail(err)
-		}
-		if f != nil {
+	for r.err == nil {
+		f, err := r.block.next(r.dec)
+		switch {
+		case err == nil:
 			r.facts++
 			return f, nil
-		}
-	}
-}
-
-func (r *Reader) fail(err error) error { return &LineError{r.name, max(r.line, 1), err} }
-
-// fact decodes a line; the header gives nil.
-func (r *Reader) fact(line []byte) (*Fact, error) {
-	if r.facts == 0 && r.header.Version == 0 && isHeader(line) {
-		return nil, r.readHeader(line)
-	}
-	f, err := r.dec.Decode(line)
-	if err != nil {
-		return nil, err
-	}
-	if f.Node == "" {
-		f.Node = r.header.Node
-	}
-	return f, nil
-}
-
-// isHeader looks for the header without decoding: a fact always has "t".
-func isHeader(line []byte) bool {
-	var h struct {
-		Ev string `json:"ev"`
-	}
-	return bytes.Contains(line, []byte(`"trace"`)) && json.Unmarshal(line, &h) == nil && h.Ev == "trace"
-}
-
-func (r *Reader) readHeader(line []byte) error {
-	if err := json.Unmarshal(line, &r.header); err != nil {
-		return fmt.Errorf("the trace's header: %w", err)
-	}
-	if r.header.Version != Version {
-		return fmt.Errorf("the trace is of version %d, this kvwitness reads version %d", r.header.Version, Version)
-	}
-	return nil
-}
-
-// readLine returns the next line without its end. The last line may lack one.
-func (r *Reader) readLine() ([]byte, error) {
-	r.long = r.long[:0]
-	for {
-		part, err := r.in.ReadSlice('\n')
-		if err == nil && len(r.long) == 0 {
-			r.line++
-			return part[:len(part)-1], nil
-		}
-		if len(r.long)+len(part) > MaxLine {
-			r.line++
-			return nil, fmt.Errorf("the line is longer than %d bytes, the longest that a fact may be", MaxLine)
-		}
-		r.long = append(r.long, part...)
-		switch {
-		case err == bufio.ErrBufferFull:
+		case err != io.EOF:
+			r.err = err
 			continue
-		case err == io.EOF && len(r.long) > 0:
-			r.line++
-			return r.long, nil
-		case err != nil:
-			return nil, err
 		}
-		r.line++
-		return r.long[:len(r.long)-1], nil
+		r.block.recycle()
+		next, err := r.blocks.next()
+		if err != nil {
+			r.err = r.blocks.ended(err, r.facts)
+			continue
+		}
+		r.block = next
 	}
+	return nil, r.err
 }
 
 // Writer writes a trace. Call Flush at the end.
@@ -163,7 +98,7 @@ func NewWriter(out io.Writer, header Header) (*Writer, error) {
 	w := &Writer{out: bufio.NewWriterSize(out, 64<<10)}
 	line, err := json.Marshal(header, json.Deterministic(true))
 	if err != nil {
-		return nil, fmt.Errorf("the trace's header: %w", err)
+		return nil, fmt.Errorf("write the trace's header: %w", err)
 	}
 	_, err = w.out.Write(append(line, '\n'))
 	return w, err
@@ -178,3 +113,21 @@ func (w *Writer) Write(f *Fact) error {
 
 // Flush hands on what is still in memory.
 func (w *Writer) Flush() error { return w.out.Flush() }
+
+// isHeader looks for the header without decoding: a fact always has "t".
+func isHeader(line []byte) bool {
+	var h struct {
+		Ev string `json:"ev"`
+	}
+	return bytes.Contains(line, []byte(`"trace"`)) && json.Unmarshal(line, &h) == nil && h.Ev == "trace"
+}
+
+func readHeader(line []byte) (h Header, err error) {
+	if err := json.Unmarshal(line, &h); err != nil {
+		return h, fmt.Errorf("%w: %w", ErrHeader, err)
+	}
+	if h.Version != Version {
+		return h, fmt.Errorf("%w: the trace is of version %d, this kvwitness reads version %d", ErrHeader, h.Version, Version)
+	}
+	return h, nil
+}
