@@ -1,0 +1,74 @@
+# Everything here needs Go, gcc (for the race detector) and make, and no more.
+# What is made goes to bin/ and dist/, which git ignores.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# FUZZTIME is how long each fuzz target runs, BENCHCOUNT how often each benchmark.
+FUZZTIME ?= 10s
+BENCHCOUNT ?= 6
+BENCH ?= .
+PKG ?= ./...
+
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+BUILDINFO := github.com/kvwitness/kvwitness/cmd/internal/build
+LDFLAGS := -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)
+
+.PHONY: build test lint generate check-generated fuzz bench clean demo sim mutate help
+
+build: ## build every command into bin/
+	@mkdir -p bin
+	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+test: lint ## lint, go vet, and all tests with the race detector
+	go vet ./...
+	go test -race ./...
+
+lint: ## gofumpt, staticcheck and the house's own style (test/lint)
+	@unformatted=$$(go list -f '{{.Dir}}' ./... | xargs go tool gofumpt -l); \
+	if [[ -n $$unformatted ]]; then \
+		echo "not formatted; run: go tool gofumpt -w ." >&2; echo "$$unformatted" >&2; exit 1; \
+	fi
+	go tool staticcheck ./...
+	go test ./test/lint
+
+generate: ## make the generated files anew
+	go generate ./...
+
+check-generated: ## fail if the committed generated files are not what generate makes
+	@state() { { git diff; git ls-files -o --exclude-standard -z | xargs -0r sha256sum; } | sha256sum; }; \
+	before=$$(state); $(MAKE) --no-print-directory generate; \
+	if [[ $$before != $$(state) ]]; then \
+		echo "generated files differ from what is committed; run make generate and commit:" >&2; \
+		git status --short >&2; exit 1; \
+	fi
+
+fuzz: ## run each fuzz target for FUZZTIME (10s), PKG limits the packages; prints a table
+	@test/fuzz/run.sh '$(FUZZTIME)' $(PKG)
+
+bench: ## run the benchmarks BENCHCOUNT (6) times and sum them up; BENCH and PKG select
+	@mkdir -p dist
+	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(PKG) | tee dist/bench.txt
+	go tool benchstat dist/bench.txt
+
+demo: build ## replay the recorded trace of the incident that this project answers
+	@echo "This is a replay of a recorded trace (test/traces/incident.jsonl), not a running engine."
+	@echo
+	@status=0; bin/kvwitness replay test/traces/incident.jsonl || status=$$?; \
+	if [[ $$status -ne 3 ]]; then \
+		echo "the replay should have found the incident (status 3) and ended with status $$status" >&2; exit 1; \
+	fi
+
+sim: ## the whole simulation: ledger against oracle, and every fault found (long)
+	go run ./test/sim/cmd/sim
+
+mutate: ## switch off each rule in turn and show which test notices (long)
+	go run ./test/mutate
+
+clean: ## remove what was built; caches of Go stay
+	rm -rf bin dist
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
