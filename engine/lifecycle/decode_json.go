@@ -111,9 +111,9 @@ func (jsonEncoding) boolean(raw []byte) (bool, error) {
 	return false, wantJSON("true or false", raw)
 }
 
-func (jsonEncoding) isText(raw []byte) bool { return raw[0] == '"' }
+func (jsonEncoding) isText(raw []byte) bool  { return raw[0] == '"' }
 func (jsonEncoding) isEmpty(raw []byte) bool { return string(raw) == `""` }
-func (jsonEncoding) isNull(raw []byte) bool { return string(raw) == "null" }
+func (jsonEncoding) isNull(raw []byte) bool  { return string(raw) == "null" }
 
 func notWhole(raw []byte) error {
 	if kindOf(raw) == "a number" {
