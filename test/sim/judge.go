@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// Judge says what is wrong with a whole trace.
+type Judge func(facts []*lifecycle.Fact) ([]finding.Finding, []finding.Verdict)
+
+// Objection is why a judge's word on a trace is not what it must be.
+type Objection struct {
+	Class string   // which promise is broken, for telling objections apart
+	Lines []string // what differs
+}
+
+func (o *Objection) Error() string { return o.Class + "\n  " + strings.Join(o.Lines, "\n  ") }
+
+func object(class, format string, args ...any) *Objection {
+	return &Objection{class, []string{fmt.Sprintf(format, args...)}}
+}
+
+// CheckValid holds a judge to valid traffic: no finding but blind ones for
+// gaps and those of synthetic warm-ups, and the verdicts that are deserved.
+func (t *Trace) CheckValid(findings []finding.Finding, verdicts []finding.Verdict) *Objection {
+	blind := 0
+	for i := range findings {
+		f := &findings[i]
+		switch {
+		case f.Synthetic:
+		case f.Kind == finding.Blind && t.Blind > 0:
+			blind++
+		default:
+			return object("valid traffic gives "+f.Kind.String(), "%s", findingKey(f))
+		}
+	}
+	if blind != t.Blind {
+		return object("valid traffic gives another number of blind findings", "%d instead of %d", blind, t.Blind)
+	}
+	return t.checkVerdicts(verdicts)
+}
+
+func (t *Trace) checkVerdicts(verdicts []finding.Verdict) *Objection {
+	given := map[verdictKey]*finding.Verdict{}
+	for i := range verdicts {
+		v := &verdicts[i]
+		if v.Verdict == finding.Violated && !v.Synthetic {
+			return object("valid traffic is violated", "%s: %s", verdictLine(v), v.Why)
+		}
+		key := verdictKey{v.Room, v.Inst, ""}
+		if v.Room == "" {
+			key.req = v.Req
+		}
+		if want, some := t.Expected[key]; some && !want.allows(v.Verdict) {
+			return object(fmt.Sprintf("valid traffic is %s instead of %s", v.Verdict, want), "%s: %s", verdictLine(v), v.Why)
+		}
+		given[key] = v
+	}
+	for key, want := range t.Expected {
+		if given[key] == nil && want != Innocent {
+			return object("a request has no verdict", "room %q, inst %q, req %q: should be %s", key.room, key.inst, key.req, want)
+		}
+	}
+	return nil
+}
+
+func (e Expected) String() string {
+	return [...]string{"innocent", "clean", "unwitnessed"}[e]
+}
+
+// CheckFault holds a judge to a trace with one fault: it is found where it
+// is, and nothing is found that does not follow from it.
+func (t *Trace) CheckFault(findings []finding.Finding) *Objection {
+	k := t.Struck
+	found := false
+	for i := range findings {
+		f := &findings[i]
+		if k.Want.met(f) {
+			found = true
+		}
+		if f.Kind != k.Fault.Kind && !slices.Contains(k.Fault.Beside, f.Kind) && !f.Synthetic {
+			return object(fmt.Sprintf("%s gives %s", k.Fault.Name, f.Kind), "%s", findingKey(f))
+		}
+	}
+	if !found {
+		o := object(k.Fault.Name+" is not found", "wanted %+v", k.Want)
+		for i := range findings {
+			o.Lines = append(o.Lines, "found "+findingKey(&findings[i]))
+		}
+		return o
+	}
+	return nil
+}
+
+// met reports whether a finding is the wanted one.
+func (w *Want) met(f *finding.Finding) bool {
+	same := func(want, got string) bool { return want == "" || want == got }
+	if f.Kind != w.Kind || !same(w.Inst, f.Inst) || !same(w.Req, f.Req) || !same(w.Room, f.Room) || !same(w.Pool, f.Pool) {
+		return false
+	}
+	got := pageSet(lifecycle.Runs(f.Pages))
+	for id := range pageSet(w.Pages) {
+		if !got[id] {
+			return false
+		}
+	}
+	return true
+}
+
+func pageSet(rs lifecycle.Runs) map[uint32]bool {
+	set := map[uint32]bool{}
+	for _, r := range rs {
+		for id := r.First; id < r.End(); id++ {
+			set[id] = true
+		}
+	}
+	return set
+}
+
+// CheckAgree holds two judges against each other: the same findings (kind,
+// inst, req, room, pool, pages, exposed) and the same verdicts.
+func CheckAgree(a, b []finding.Finding, va, vb []finding.Verdict) *Objection {
+	if o := differ("findings differ", lines(a, findingKey), lines(b, findingKey)); o != nil {
+		return o
+	}
+	return differ("verdicts differ", lines(va, verdictLine), lines(vb, verdictLine))
+}
+
+func lines[T any](list []T, line func(*T) string) []string {
+	out := make([]string, len(list))
+	for i := range list {
+		out[i] = line(&list[i])
+	}
+	slices.Sort(out)
+	return out
+}
+
+// differ compares two sorted lists. The class names the first word of the
+// first difference, so that one cause is told from another.
+func differ(class string, a, b []string) *Objection {
+	var diff []string
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0] < b[0]:
+			diff, a = append(diff, "ledger only: "+a[0]), a[1:]
+		case len(a) == 0 || b[0] < a[0]:
+			diff, b = append(diff, "oracle only: "+b[0]), b[1:]
+		default:
+			a, b = a[1:], b[1:]
+		}
+	}
+	if len(diff) == 0 {
+		return nil
+	}
+	words := strings.Fields(diff[0])
+	return &Objection{class + ": " + strings.Join(words[:3], " "), diff}
+}
+
+func findingKey(f *finding.Finding) string {
+	var exposed []string
+	for _, p := range f.Exposed {
+		domain := "?"
+		if p.Domain.Has {
+			domain = p.Domain.V
+		}
+		exposed = append(exposed, p.Inst+"/"+p.Req+"/"+domain)
+	}
+	slices.Sort(exposed)
+	return fmt.Sprintf("%s inst=%s req=%s room=%s pool=%s pages=%v exposed=%v synthetic=%v",
+		f.Kind, f.Inst, f.Req, f.Room, f.Pool, sortedRuns(f.Pages), exposed, f.Synthetic)
+}
+
+func sortedRuns(p finding.Pages) string {
+	set := pageSet(lifecycle.Runs(p))
+	ids := make([]uint32, 0, len(set))
+	for id := range set {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, cmp.Compare[uint32])
+	return runs(ids).String()
+}
+
+func verdictLine(v *finding.Verdict) string {
+	return fmt.Sprintf("%s room=%s req=%s inst=%s", v.Verdict, v.Room, v.Req, v.Inst)
+}
