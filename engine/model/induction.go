@@ -4,7 +4,7 @@ package model
 const Suffix = 6
 
 // MaxContext is the number of positions that the built-in network tells apart:
-// beyond it, recency would outweigh a mismatch (see gap).
+// beyond it, a match's place would outweigh a mismatch (see gap).
 const MaxContext = 1 << 17
 
 // The shape of the built-in network. Layer 0 has one head per distance back,
@@ -34,31 +34,33 @@ const (
 	foundWidth = codeBits + 1
 )
 
-// Scores. All are whole multiples of recency and below 2^24 times it, so that
+// Scores. All are whole multiples of earliness and below 2^24 times it, so that
 // float32 sums are exact in any order, and each factor is exact in bfloat16.
 const (
 	// previous is the score of the token at the wanted distance; other distances
 	// score 0, the sink half: exp(-32) of anything else disappears in a float32 sum.
 	previous = 64
-	// gap weighs one bit of a token's code. A whole match of n tokens scores 9n × gap
-	// and its recency; any other at least 2 × gap less. The sink lies half-way.
+	// gap weighs one bit of a token's code. A whole match of n tokens scores 9n × gap,
+	// less its place; any other at least 2 × gap less. The sink lies half-way.
 	gap = 3 << 18
-	// recency is the score of one position: of two matches the later outweighs the
-	// earlier by exp(4), and all earlier ones together by 53.
-	recency = 4
+	// earliness is what each position costs: of two matches the earlier outweighs the
+	// later by exp(4), and all later ones together by 53.
+	earliness = 4
 )
 
-// Logits. Steps between tokens are at least 2 × sharpness × 0.96 (recency leaves a
-// matched code between 0.96 and 1), so that a temperature of 2 still answers alike.
+// Logits. Steps between tokens are at least 2 × sharpness × 0.96 (later matches
+// leave a code of between 0.96 and 1), so that a temperature of 2 still answers alike.
 const (
 	sharpness = 16
 	newline   = 100
 	endOfText = 50
 )
 
-// Induction is the built-in network. It answers with what followed the most recent
+// Induction is the built-in network. It answers with what followed the first
 // occurrence of the longest of its suffixes of Suffix, …, 2, 1 tokens; where none
-// occurred before, with a newline, and after a newline with EOT.
+// occurred before, with a newline, and after a newline with EOT. (The first and not
+// the last: an answer that goes wrong then reads on in the text that it found, and
+// does not meet its own beginning again.)
 //
 // Layer 0 has heads that attend to the token 1 to 6 before, by position, and copy
 // its code: they leave at each token the codes of the tokens before it. In layer 1
@@ -134,7 +136,7 @@ func (n *Induction) matchSuffixes() {
 		length := h + 1
 		n.spec.Layers[1].Sinks = append(n.spec.Layers[1].Sinks, float32(codeBits*length-1)*gap)
 		for d := range int32(digits) {
-			q = append(q, weight{h*headDim + d, atOne, recency * float32(int(1)<<(8*d))})
+			q = append(q, weight{h*headDim + d, atOne, -earliness * float32(int(1)<<(8*d))})
 		}
 		for i := range length * codeBits {
 			q = append(q, weight{h*headDim + digits + i, atToken + i, gap})

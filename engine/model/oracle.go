@@ -24,12 +24,12 @@ func ExpectTokens(prompt []Token, maxTokens int) (answer []Token, ended bool) {
 	return text[len(prompt):], false
 }
 
-// follow returns what followed the most recent occurrence of the longest suffix of
-// a text, of at most Suffix tokens.
+// follow returns what followed the first occurrence of the longest suffix of a
+// text, of at most Suffix tokens.
 func follow(text []Token) Token {
 	for length := min(Suffix, len(text)-1); length > 0; length-- {
 		suffix := text[len(text)-length:]
-		for at := len(text) - 1; at >= length; at-- {
+		for at := length; at < len(text); at++ {
 			if slices.Equal(text[at-length:at], suffix) {
 				return text[at]
 			}

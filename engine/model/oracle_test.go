@@ -8,16 +8,16 @@ import (
 )
 
 // Promise: the rule of the built-in network, by examples.
-func TestExpectFollowsTheLongestRecentSuffix(t *testing.T) {
+func TestExpectFollowsTheLongestSuffixFromItsFirstPlace(t *testing.T) {
 	for _, c := range []struct {
 		name, prompt string
 		max          int
 		want         string
 	}{
 		{"continues what came before", "the key is 4711; the key is", 5, " 4711"},
-		{"the most recent of two", "x=1 x=2 x=", 1, "2"},
-		{"a longer match beats a more recent one", "abcd1 zzcd2 abcd", 1, "1"},
-		{"six tokens are the longest that count", "7abcdefg1 8abcdefg2 7abcdefg", 1, "2"},
+		{"the first of two", " x=1 x=2 x=", 1, "1"},
+		{"a longer match beats an earlier one", "zzcd2 abcd1 abcd", 1, "1"},
+		{"six tokens are the longest that count", "8abcdefg2 7abcdefg1 7abcdefg", 1, "2"},
 		{"a token that never came before: newline, then end", "abc", 5, "\n"},
 		{"end at once after a newline", "abc\n", 5, ""},
 		{"a run continues itself", "aa", 3, "aaa"},

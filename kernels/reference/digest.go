@@ -44,6 +44,7 @@ type Part uint8
 const (
 	PartK Part = iota + 1
 	PartV
+	PartTag // the written tags of a layer: 8 bytes a page, never digested
 )
 
 // String returns the name that a region of pool_opened carries as part.
@@ -53,6 +54,8 @@ func (p Part) String() string {
 		return "k"
 	case PartV:
 		return "v"
+	case PartTag:
+		return "tag"
 	}
 	return fmt.Sprintf("part(%d)", uint8(p))
 }

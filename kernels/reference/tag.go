@@ -47,8 +47,25 @@ func MayAppend(handedOut, written Tag, slot int) bool {
 	return handedOut != 0 && written.Generation() < handedOut.Generation()
 }
 
-// LoadTag reads a written tag; what the writer stored before it is then visible.
+// LoadTag is the first check's read: nothing that is read after it was read before.
 func LoadTag(slot *Tag) Tag { return Tag(atomic.LoadUint64((*uint64)(slot))) }
 
-// StoreTag sets a written tag, after every byte that the writer stored before.
-func StoreTag(slot *Tag, t Tag) { atomic.StoreUint64((*uint64)(slot), uint64(t)) }
+// RecheckTag is the second check's read: everything that was read before it was
+// read by then. An atomic load alone does not promise that on every processor.
+func RecheckTag(slot *Tag) Tag {
+	fence()
+	return LoadTag(slot)
+}
+
+// StoreTag sets a written tag: what the writer stored before it is visible before,
+// what it stores afterwards is visible after.
+func StoreTag(slot *Tag, t Tag) {
+	atomic.StoreUint64((*uint64)(slot), uint64(t))
+	fence()
+}
+
+// fence orders all memory accesses before it before all after it.
+func fence() {
+	var word uint32
+	atomic.AddUint32(&word, 1)
+}
