@@ -1,0 +1,113 @@
+package ledger
+
+// activity is one transfer's hold on one page: as a target, with the bytes
+// that arrived, or as a source. Those of a page form a list, the newest first.
+type activity struct {
+	tr      *transfer
+	frags   []frag
+	next    uint32
+	born    uint64 // the generation that the transfer named
+	source  bool
+	filled  bool // it was written when that generation ended
+	settled bool // filled is meant
+}
+
+// frag is a piece of a region of a page, in bytes from the page's start.
+type frag struct {
+	region int32
+	posted bool
+	lo, hi uint64
+}
+
+// name adds a transfer to the list of a page, once.
+func (l *Ledger) name(pl *pool, at uint32, t *transfer, source bool) {
+	p := &pl.pages[at]
+	ended := 0
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.tr == t && rec.source == source && rec.born == p.born {
+			return
+		}
+		if rec.tr.drained {
+			ended++
+		}
+	}
+	if ended >= l.cfg.Limits.PastOwner {
+		l.unnameOldest(pl, p)
+	}
+	if l.activities >= l.cfg.Limits.Activity {
+		l.stats.Forgotten.Activity++
+		unsee(t.room, pl.inst, "more pages are in transfer than are remembered")
+		return
+	}
+	l.activities++
+	rec := activity{tr: t, next: p.act, born: p.born, source: source}
+	p.act = pl.take(rec)
+}
+
+// take finds room for an activity.
+func (pl *pool) take(rec activity) uint32 {
+	if n := len(pl.freed); n > 0 {
+		a := pl.freed[n-1]
+		pl.freed = pl.freed[:n-1]
+		pl.acts[a] = rec
+		return a
+	}
+	pl.acts = append(pl.acts, rec)
+	pl.cover = append(pl.cover, make([]uint64, 2*pl.words)...)
+	return uint32(len(pl.acts) - 1)
+}
+
+// unname takes a transfer from the list of a page.
+func (l *Ledger) unname(pl *pool, at uint32, t *transfer) {
+	p := &pl.pages[at]
+	link := &p.act
+	for *link != 0 {
+		a := *link
+		if rec := &pl.acts[a]; rec.tr == t {
+			*link = rec.next
+			l.discard(pl, a)
+		} else {
+			link = &rec.next
+		}
+	}
+}
+
+// unnameOldest forgets the ended transfer that named the page longest ago.
+func (l *Ledger) unnameOldest(pl *pool, p *page) {
+	var oldest *uint32
+	for link := &p.act; *link != 0; link = &pl.acts[*link].next {
+		if pl.acts[*link].tr.drained {
+			oldest = link
+		}
+	}
+	if oldest != nil {
+		a := *oldest
+		*oldest = pl.acts[a].next
+		l.discard(pl, a)
+	}
+}
+
+func (l *Ledger) discard(pl *pool, a uint32) {
+	l.fragments -= len(pl.acts[a].frags)
+	l.activities--
+	pl.acts[a] = activity{}
+	clear(pl.okBits(a))
+	clear(pl.postedBits(a))
+	pl.freed = append(pl.freed, a)
+}
+
+// forgetTransfer takes a transfer out of every list.
+func (l *Ledger) forgetTransfer(t *transfer) {
+	for _, spans := range [2][]named{t.targets, t.sources} {
+		for _, n := range spans {
+			if n.pool.closed {
+				continue
+			}
+			for at := n.first; at < n.first+n.count; at++ {
+				l.unname(n.pool, at, t)
+			}
+		}
+	}
+	l.drain(t)
+}

@@ -1,0 +1,306 @@
+package ledger
+
+import (
+	"math/bits"
+	"slices"
+	"sort"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// bytesMoved books bytes that were seen to arrive in an instance's memory.
+func (l *Ledger) bytesMoved(c *call) {
+	f := c.f
+	from := l.insts[f.From]
+	if f.FromAddr.Has && from != nil {
+		l.sourceRead(c, from)
+	}
+	end := f.Addr + f.Bytes
+	if end < f.Addr {
+		l.stats.Impossible++
+		return
+	}
+	found := false
+	for addr := f.Addr; addr < end; {
+		st, next := c.inst.stretchAt(addr)
+		if st == nil {
+			if next <= addr {
+				break
+			}
+			addr = min(next, end)
+			continue
+		}
+		found = true
+		stop := min(end, st.base+st.bytes)
+		if st.bit < 0 {
+			l.staged(c, from, st, stop-addr)
+		} else {
+			l.arrived(c, from, st, addr-st.base, stop-st.base)
+		}
+		addr = stop
+	}
+	if !found {
+		l.stats.Elsewhere++
+	}
+}
+
+// stretchAt is the region that an address lies in, or nil and where the next
+// one begins (0: none).
+func (i *instance) stretchAt(addr uint64) (*stretch, uint64) {
+	all := i.byAddr
+	n := sort.Search(len(all), func(k int) bool { return all[k].base > addr })
+	if n > 0 && addr-all[n-1].base < all[n-1].bytes {
+		return &all[n-1], 0
+	}
+	if n < len(all) {
+		return nil, all[n].base
+	}
+	return nil, 0
+}
+
+// page is the page at an offset of the region, and the offset within it.
+func (st *stretch) page(off uint64) (uint32, uint64) {
+	if st.shift >= 0 {
+		return uint32(off >> st.shift), off & (st.stride - 1)
+	}
+	return uint32(off / st.stride), off % st.stride
+}
+
+// arrived books bytes [lo, hi) of a region, page by page.
+func (l *Ledger) arrived(c *call, from *instance, st *stretch, lo, hi uint64) {
+	for lo < hi {
+		at, in := st.page(lo)
+		n := min(hi-lo, st.stride-in)
+		if in < st.each && st.pool.pages[at].flags&null == 0 {
+			l.pageHit(c, from, st, at, in, min(in+n, st.each))
+		}
+		lo += n
+	}
+}
+
+// pageHit books bytes [lo, hi) of one page in one region.
+func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi uint64) {
+	pl := st.pool
+	a := l.whoseWrite(c, from, pl, at)
+	if a == 0 {
+		return
+	}
+	rec := &pl.acts[a]
+	n := int64(hi - lo)
+	switch c.f.Outcome {
+	case lifecycle.Errored:
+		rec.tr.completes(n)
+		l.unpost(pl, a, st, lo, hi)
+		return
+	case lifecycle.Posted:
+		rec.tr.posted += n
+		l.cover(pl, a, st, lo, hi, true)
+	default:
+		rec.tr.completes(n)
+		l.cover(pl, a, st, lo, hi, false)
+	}
+	l.complete(pl, at)
+}
+
+func (t *transfer) completes(n int64) { t.posted = max(0, t.posted-n) }
+
+// cover adds bytes to an activity, those that were only posted apart.
+func (l *Ledger) cover(pl *pool, a uint32, st *stretch, lo, hi uint64, posted bool) {
+	set := pl.okBits(a)
+	if posted {
+		set = pl.postedBits(a)
+	}
+	if lo == 0 && hi == st.each {
+		set[st.bit/64] |= 1 << (st.bit % 64)
+		return
+	}
+	l.addFrag(pl, a, frag{int32(st.bit), posted, lo, hi})
+	if whole(pl.acts[a].frags, int32(st.bit), st.each, posted) {
+		set[st.bit/64] |= 1 << (st.bit % 64)
+	}
+}
+
+// addFrag keeps the pieces of a region apart until they are whole, joining
+// those that touch.
+func (l *Ledger) addFrag(pl *pool, a uint32, n frag) {
+	rec := &pl.acts[a]
+	kept := rec.frags[:0]
+	for _, g := range rec.frags {
+		if g.region == n.region && g.posted == n.posted && g.lo <= n.hi && n.lo <= g.hi {
+			n.lo, n.hi = min(n.lo, g.lo), max(n.hi, g.hi)
+			l.fragments--
+		} else {
+			kept = append(kept, g)
+		}
+	}
+	if l.fragments >= l.cfg.Limits.Fragments {
+		rec.frags = kept
+		l.stats.Forgotten.Fragments++
+		unsee(rec.tr.room, pl.inst, "more pieces of pages arrived than are remembered")
+		l.unwatch(rec.tr.into)
+		return
+	}
+	l.fragments++
+	rec.frags = append(kept, n)
+}
+
+func whole(frags []frag, region int32, each uint64, posted bool) bool {
+	for _, g := range frags {
+		if g.region == region && g.posted == posted && g.lo == 0 && g.hi == each {
+			return true
+		}
+	}
+	return false
+}
+
+// unpost takes back bytes whose write ended with an error.
+func (l *Ledger) unpost(pl *pool, a uint32, st *stretch, lo, hi uint64) {
+	set := pl.postedBits(a)
+	word, bit := st.bit/64, uint64(1)<<(st.bit%64)
+	rec := &pl.acts[a]
+	region := int32(st.bit)
+	if set[word]&bit != 0 && !whole(rec.frags, region, st.each, true) {
+		l.addFrag(pl, a, frag{region, true, 0, st.each})
+	}
+	set[word] &^= bit
+	var cut []frag
+	rec.frags = slices.DeleteFunc(rec.frags, func(g frag) bool {
+		if g.region != region || !g.posted || g.hi <= lo || hi <= g.lo {
+			return false
+		}
+		if g.lo < lo {
+			cut = append(cut, frag{region, true, g.lo, lo})
+		}
+		if hi < g.hi {
+			cut = append(cut, frag{region, true, hi, g.hi})
+		}
+		l.fragments--
+		return true
+	})
+	for _, g := range cut {
+		l.addFrag(pl, a, g)
+	}
+}
+
+// complete marks a page whose every byte in every region was seen to arrive in
+// its present generation (hard case 1), from however many writers.
+func (l *Ledger) complete(pl *pool, at uint32) {
+	p := &pl.pages[at]
+	if p.flags&observed != 0 {
+		return
+	}
+	for region := 0; region < pl.direct; region += 64 {
+		missing := fullWord(pl.direct-region) &^ l.okWord(pl, p, region/64)
+		for ; missing != 0; missing &= missing - 1 {
+			if !l.patched(pl, p, region+bits.TrailingZeros64(missing)) {
+				return
+			}
+		}
+	}
+	p.flags |= observed
+	l.stats.PagesWrittenSeen++
+	if p.content != p.owner {
+		left, came := moves{ps: &l.parties}, moves{ps: &l.parties}
+		l.takesContent(p, p.owner, &left, &came)
+		came.arrive()
+		left.flush()
+	}
+}
+
+func fullWord(n int) uint64 {
+	if n >= 64 {
+		return ^uint64(0)
+	}
+	return 1<<n - 1
+}
+
+// okWord is one word of the regions that some writer covered alone.
+func (l *Ledger) okWord(pl *pool, p *page, word int) (ok uint64) {
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; rec.born == p.born && !rec.source {
+			ok |= pl.okBits(a)[word]
+		}
+	}
+	return ok
+}
+
+// patched reports whether pieces of several writers cover a region together.
+func (l *Ledger) patched(pl *pool, p *page, region int) bool {
+	var pieces []frag
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.born != p.born || rec.source {
+			continue
+		}
+		for _, g := range rec.frags {
+			if int(g.region) == region && !g.posted {
+				pieces = append(pieces, g)
+			}
+		}
+	}
+	slices.SortFunc(pieces, func(a, b frag) int {
+		if a.lo < b.lo {
+			return -1
+		}
+		return boolInt(a.lo > b.lo)
+	})
+	reach := uint64(0)
+	for _, g := range pieces {
+		if g.lo > reach {
+			return false
+		}
+		reach = max(reach, g.hi)
+	}
+	return reach >= pl.each[region]
+}
+
+// promote lets what was posted count once its transfer completed ok.
+func (l *Ledger) promote(t *transfer) {
+	t.posted = 0
+	for _, n := range t.targets {
+		if n.pool.closed || n.pool.direct == 0 {
+			continue
+		}
+		for at := n.first; at < n.first+n.count; at++ {
+			l.promotePage(n.pool, at, t)
+		}
+	}
+	for pl, s := range t.staged {
+		t.staged[pl] = stagedBytes{ok: s.ok + s.posted}
+	}
+}
+
+func (l *Ledger) promotePage(pl *pool, at uint32, t *transfer) {
+	for a := pl.pages[at].act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.tr != t || rec.source {
+			continue
+		}
+		ok, posted := pl.okBits(a), pl.postedBits(a)
+		for i := range ok {
+			ok[i] |= posted[i]
+			posted[i] = 0
+		}
+		for i := range rec.frags {
+			rec.frags[i].posted = false
+		}
+	}
+	l.complete(pl, at)
+}
+
+// partlyFilled reports whether any byte was seen to arrive in the page's
+// present generation.
+func (l *Ledger) partlyFilled(pl *pool, p *page) bool {
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.born != p.born || rec.source {
+			continue
+		}
+		if len(rec.frags) > 0 || slices.ContainsFunc(pl.okBits(a), nonZero) || slices.ContainsFunc(pl.postedBits(a), nonZero) {
+			return true
+		}
+	}
+	return false
+}
+
+func nonZero(w uint64) bool { return w != 0 }

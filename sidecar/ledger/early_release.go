@@ -1,0 +1,60 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// early_release: the last reference on a page ended, or it was handed out
+// again, while a transfer that targets or reads it was not drained.
+
+// releasedEarly judges the end of the last reference.
+func (l *Ledger) releasedEarly(c *call, at uint32, p *page) {
+	if t, source := l.undrained(c.pool, p); t != nil && !c.pool.mute(p) {
+		req := c.req
+		if req == nil {
+			req = t.room.on(c.inst)
+		}
+		l.accuse(finding.EarlyRelease, c.inst, req, t.room, c.pool).on(l, at, p.owner).
+			say("released", notDrained(t, source))
+	}
+}
+
+// handedOutEarly judges a hand-out over a page that was never given back: of an
+// instance that says no releases, or together with double_hold. A page that
+// was given back too early was reported then.
+func (l *Ledger) handedOutEarly(c *call, at uint32, p *page) {
+	if !p.held() || c.pool.mute(p) {
+		return
+	}
+	if t, source := l.undrained(c.pool, p); t != nil && t.room != c.room {
+		l.accuse(finding.EarlyRelease, c.inst, t.room.on(c.inst), t.room, c.pool).on(l, at, p.owner).
+			say("handed out again", notDrained(t, source))
+	}
+}
+
+// undrained is a transfer that names the page's present generation and of
+// which a write, or a read of a source, may still come (hard case 7).
+func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.born == p.born && rec.tr.running() && !l.drainedAsSeen(rec.tr) {
+			return rec.tr, rec.source
+		}
+	}
+	return nil, false
+}
+
+// drainedAsSeen: observed completions cover all its writes. A transfer that
+// failed posts no more; where its writes are seen completely, none is open.
+func (l *Ledger) drainedAsSeen(t *transfer) bool {
+	return t.failed() && t.posted == 0 && t.into.covered()
+}
+
+func notDrained(t *transfer, source bool) string {
+	if source {
+		return fmt.Sprintf("a transfer to %s that reads it is not drained", t.recv.name)
+	}
+	return fmt.Sprintf("a transfer from %s that writes it is not drained", t.send.name)
+}

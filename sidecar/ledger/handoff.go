@@ -1,0 +1,243 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// handoff is what a room hands to one receiver: reservation, transfers,
+// completion, first read (DESIGN section 3). It is judged once.
+type handoff struct {
+	room      *room
+	recv      *instance
+	req       *request // the receiver's, nil where it is not known
+	transfers []*transfer
+	began     uint64 // tick of its first transfer_started, 0: none
+
+	completed bool  // some transfer of it completed ok
+	lastOK    int64 // when, as said
+	node      string
+	tokens    lifecycle.Opt[int64] // the most that a completion said
+
+	lastEnd int64 // applied time at which a transfer of it ended last
+	timed   bool
+	judging bool // a read that waits for its step will judge it
+	judged  bool
+	short   bool
+	proven  bool // its incoming data were seen completely until it was judged
+	sealed  bool // every owed page was seen to arrive or written locally
+}
+
+// handoff finds or begins the room's handoff to recv.
+func (l *Ledger) handoff(rm *room, recv *instance) *handoff {
+	if h := rm.into(recv); h != nil {
+		return h
+	}
+	h := &handoff{room: rm, recv: recv, req: rm.on(recv)}
+	rm.handoffs = append(rm.handoffs, h)
+	recv.waiting[h] = struct{}{}
+	return h
+}
+
+// into is the room's handoff to an instance, or nil.
+func (rm *room) into(recv *instance) *handoff {
+	for _, h := range rm.handoffs {
+		if h.recv == recv {
+			return h
+		}
+	}
+	return nil
+}
+
+// covered reports whether the handoff's incoming data are seen completely: for
+// each sender, since before its first transfer_started (hard case 2).
+func (h *handoff) covered() bool {
+	if h.judged {
+		return h.proven
+	}
+	if h.began == 0 {
+		return false
+	}
+	for _, t := range h.transfers {
+		if !h.recv.sight.complete(t.send.name, h.began) {
+			return false
+		}
+	}
+	return true
+}
+
+// busy reports whether a transfer of it is open.
+func (h *handoff) busy() bool {
+	for _, t := range h.transfers {
+		if t.open() {
+			return true
+		}
+	}
+	return false
+}
+
+// settleLater judges the handoff a settle time after its last transfer ended,
+// unless something judges it before (hard case 5).
+func (l *Ledger) settleLater(h *handoff) {
+	if !h.judged && !h.timed && !h.busy() {
+		h.timed = true
+		l.timers.add(timer{at: h.lastEnd + l.settleTime(), handoff: h})
+	}
+}
+
+// settled is called by that timer.
+func (l *Ledger) settled(h *handoff) {
+	h.timed = false
+	switch {
+	case h.judged || h.judging || h.busy():
+	case h.lastEnd+l.settleTime() > l.now:
+		l.settleLater(h)
+	default:
+		l.judge(h, h.lastOK, h.node)
+	}
+}
+
+// dummy reports whether every transfer that the receiver named has no pages:
+// such a rank owes nothing.
+func (h *handoff) dummy() bool {
+	named := false
+	for _, t := range h.transfers {
+		if t.recvTick != 0 {
+			named = true
+			if len(t.targets) > 0 {
+				return false
+			}
+		}
+	}
+	return named
+}
+
+// judge decides the handoff. t and node are those of the fact that brought the
+// judgement about.
+func (l *Ledger) judge(h *handoff, t int64, node string) {
+	if !h.judged && !h.judging {
+		l.conclude(h, l.shortage(h), t, node)
+	}
+}
+
+// judgeOnUse is judge by a first read or a success, which a handoff that was
+// never completed does not survive either.
+func (l *Ledger) judgeOnUse(h *handoff, c *call) {
+	if !h.judged && !h.judging {
+		s := l.shortage(h)
+		s.used = true
+		l.conclude(h, s, c.f.T, c.f.Node)
+	}
+}
+
+// conclude ends the handoff with what is missing.
+func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
+	h.judging = false
+	if h.judged {
+		return
+	}
+	h.proven = h.covered()
+	used := h.completed || s.used
+	if used {
+		l.shortHandoff(h, &s)
+	}
+	if h.proven {
+		l.claimedUnseen(h, &s)
+	}
+	if used && !h.short {
+		l.pagesMismatch(h)
+	}
+	h.sealed = used && h.proven && !h.short && s.blank == "" && len(s.pages) == 0
+	if s.blank != "" {
+		unsee(h.room, h.recv, s.blank)
+	}
+	h.judged = true
+	delete(h.recv.waiting, h)
+	l.sealPages(h)
+	if h.req != nil {
+		h.req.given = nil
+	}
+	l.settleAt(t, node)
+	l.retire(h.room)
+}
+
+// sealPages makes the judgement on watched pages last: where the writes were
+// seen, what a transfer merely claims does not count any more.
+func (l *Ledger) sealPages(h *handoff) {
+	if !h.proven {
+		return
+	}
+	h.eachTarget(func(pl *pool, at uint32, tick uint64) {
+		if p := &pl.pages[at]; p.born <= tick && p.flags&watched != 0 {
+			p.flags &^= claimed
+		}
+	})
+}
+
+// eachTarget calls each for every page that the receiver named, with the tick
+// of the naming.
+func (h *handoff) eachTarget(each func(pl *pool, at uint32, tick uint64)) {
+	for _, t := range h.transfers {
+		for _, n := range t.targets {
+			if n.pool.closed {
+				continue
+			}
+			for at := n.first; at < n.first+n.count; at++ {
+				each(n.pool, at, n.tick)
+			}
+		}
+	}
+}
+
+// firstRead judges a handoff at the first read of a page that it owes.
+func (l *Ledger) firstRead(c *call) {
+	h := c.room.into(c.inst)
+	var pr *pendingRead
+	if c.f.Step.Has {
+		pr = l.awaitStep(c)
+	}
+	if h == nil || h.judged || h.judging || h.began == 0 || !h.owesAny(l, c) {
+		return
+	}
+	if pr == nil || !h.lacksAny(l) {
+		l.judgeOnUse(h, c)
+		return
+	}
+	pr.into, pr.short = h, l.shortage(h)
+	pr.short.used = true
+	h.judging = true
+}
+
+func (h *handoff) lacksAny(l *Ledger) bool { return len(l.shortage(h).pages) > 0 }
+
+// owesAny reports whether a read names a page that the handoff owes.
+func (h *handoff) owesAny(l *Ledger, c *call) bool {
+	for _, run := range c.f.Pages {
+		for at := run.First; at < run.End(); at++ {
+			if h.named(c.pool, at) {
+				return true
+			}
+		}
+	}
+	for _, g := range l.owedByTokens(h, c.pool).pages {
+		if names(c.f.Pages, g.at) {
+			return true
+		}
+	}
+	return false
+}
+
+// named reports whether the receiver named the page in this handoff.
+func (h *handoff) named(pl *pool, at uint32) bool {
+	for a := pl.pages[at].act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; rec.tr.into == h && !rec.source && rec.born == pl.pages[at].born {
+			return true
+		}
+	}
+	return false
+}
+
+func (h *handoff) String() string {
+	return fmt.Sprintf("room %s into %s", h.room.id, h.recv.name)
+}

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// instance is what is known of one engine process.
+type instance struct {
+	name  string
+	node  string // of the fact that opened its first pool, else of the first about it
+	epoch lifecycle.Opt[uint64]
+	past  map[uint64]struct{} // epochs that are over
+
+	pools   []*pool // closed ones are nil, so that an index is never reused
+	byName  map[string]*pool
+	byAddr  []stretch // regions sorted by base
+	reqs    map[string]*request
+	streams [lifecycle.NumSrc][]*stream
+	sight   sight
+
+	engine   bool   // a fact of src engine was applied
+	gapAt    uint64 // tick of the last gap in its engine or wire stream
+	knowFrom uint64 // pages handed out before this tick are unknown
+	step     int64  // the latest scheduling step said
+
+	running map[*transfer]struct{} // not drained, to it or from it
+	waiting map[*handoff]struct{}  // into it, not judged
+	pending []*pendingRead         // reads whose step has not ended, by time
+
+	layoutSeen map[*instance]struct{} // peers already compared
+	vram       vramState
+}
+
+// maxPastEpochs bounds the epochs remembered as over; an older one would be
+// taken for a restart.
+const maxPastEpochs = 64
+
+func (l *Ledger) instance(name, node string) *instance {
+	if inst := l.insts[name]; inst != nil || name == "" {
+		return inst
+	}
+	if len(l.insts) >= l.cfg.Limits.Instances {
+		l.stats.Forgotten.Instances++
+		return nil
+	}
+	inst := &instance{
+		name: name, node: node, step: -1,
+		byName: map[string]*pool{}, reqs: map[string]*request{},
+		running: map[*transfer]struct{}{}, waiting: map[*handoff]struct{}{},
+		layoutSeen: map[*instance]struct{}{},
+	}
+	l.insts[name] = inst
+	return inst
+}
+
+// promises reports whether the instance's stream says that it names every
+// event of that kind, in any of its pools.
+func (i *instance) promises(ev lifecycle.Ev) bool {
+	for _, pl := range i.pools {
+		if pl != nil && pl.promises(ev) {
+			return true
+		}
+	}
+	return false
+}
+
+// enter takes over the epoch that a fact says, and reports whether the fact is
+// of one that is over (hard case: a restart).
+func (i *instance) outdated(f *lifecycle.Fact) bool {
+	if !f.Epoch.Has {
+		return false
+	}
+	_, over := i.past[f.Epoch.V]
+	return over
+}

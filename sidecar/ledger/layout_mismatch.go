@@ -1,0 +1,114 @@
+package ledger
+
+import (
+	"fmt"
+	"math/big"
+	"strings"
+
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// meet compares two instances when the first transfer joins them.
+func (l *Ledger) meet(recv, send *instance) {
+	if _, met := recv.layoutSeen[send]; met {
+		return
+	}
+	if len(recv.layoutSeen) >= l.cfg.Limits.Peers || len(send.layoutSeen) >= l.cfg.Limits.Peers {
+		l.stats.Forgotten.Peers++
+		return
+	}
+	recv.layoutSeen[send], send.layoutSeen[recv] = struct{}{}, struct{}{}
+	for _, pl := range recv.pools {
+		if pl != nil {
+			l.compare(recv, send, pl)
+		}
+	}
+	for _, pl := range send.pools {
+		if pl != nil {
+			l.capacityOfPeer(pl, recv)
+		}
+	}
+}
+
+// compare asks whether pl of inst fits what a peer has and declares.
+func (l *Ledger) compare(inst, peer *instance, pl *pool) {
+	l.capacityOfPeer(pl, peer)
+	if other := peer.counterpart(pl); other != nil {
+		l.layoutMismatch(inst, pl, other)
+	}
+}
+
+// counterpart is the pool of equal name, else of equal role.
+func (i *instance) counterpart(pl *pool) *pool {
+	if other := i.byName[pl.name]; other != nil {
+		return other
+	}
+	for _, other := range i.pools {
+		if other != nil && pl.Role != "" && other.Role == pl.Role {
+			return other
+		}
+	}
+	return nil
+}
+
+// layoutMismatch: peers differ in what must be equal for the bytes to mean the
+// same: page tokens, normalised dtype, bytes of one token, layer and head.
+func (l *Ledger) layoutMismatch(inst *instance, a, b *pool) {
+	var claim, seen []string
+	differ := func(what string, x, y any) {
+		claim = append(claim, fmt.Sprintf("%s %v", what, x))
+		seen = append(seen, fmt.Sprintf("%s %v on %s", what, y, b.inst.name))
+	}
+	if a.PageTokens != b.PageTokens {
+		differ("page tokens", a.PageTokens, b.PageTokens)
+	}
+	if x, y := dtype(a.DType), dtype(b.DType); x != "" && y != "" && x != y {
+		differ("dtype", x, y)
+	}
+	if unequalUnits(a, b) {
+		differ("bytes a token, layer and head", perHead(a), perHead(b))
+	}
+	if claim != nil {
+		l.accuse(finding.LayoutMismatch, inst, nil, nil, a).say(strings.Join(claim, ", "), strings.Join(seen, ", "))
+	}
+}
+
+// dtypes are names of the same format, as engines spell them.
+var dtypes = map[string]string{
+	"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "fp32", "float": "fp32",
+	"fp8": "fp8_e4m3", "float8_e4m3fn": "fp8_e4m3", "float8_e4m3": "fp8_e4m3", "fp8_e4m3fn": "fp8_e4m3",
+	"float8_e5m2": "fp8_e5m2",
+}
+
+func dtype(name string) string {
+	name = strings.TrimPrefix(strings.ToLower(name), "torch.")
+	if same := dtypes[name]; same != "" {
+		return same
+	}
+	return name
+}
+
+// perHead is bytes of one token, layer and head; 0 where not all is said.
+func perHead(pl *pool) float64 {
+	if pl.PageBytes == 0 || !pl.Layers.Has || pl.KVHeads == 0 {
+		return 0
+	}
+	return float64(pl.PageBytes) / float64(pl.PageTokens) / float64(pl.Layers.V.Count) / float64(pl.KVHeads)
+}
+
+// unequalUnits compares perHead exactly, by cross multiplication.
+func unequalUnits(a, b *pool) bool {
+	if perHead(a) == 0 || perHead(b) == 0 {
+		return false
+	}
+	return times(a.PageBytes, b).Cmp(times(b.PageBytes, a)) != 0
+}
+
+// times is n times what a page of pl is divided by.
+func times(n uint64, pl *pool) *big.Int {
+	product := new(big.Int).SetUint64(n)
+	for _, factor := range [...]int64{pl.PageTokens, int64(pl.Layers.V.Count), pl.KVHeads} {
+		product.Mul(product, big.NewInt(factor))
+	}
+	return product
+}

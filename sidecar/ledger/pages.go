@@ -1,0 +1,315 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// reserve begins a new generation of each page.
+func (l *Ledger) reserve(c *call) {
+	who, state := partyID(0), ownerRef
+	switch {
+	case c.req != nil:
+		who = c.req.party
+	case c.f.Holder == "cache":
+		who = l.parties.add(party{inst: c.inst.name})
+		state = cached
+	default:
+		state = ownerRef | unknown // a nameless holder: nothing is known of who may read or write
+	}
+	for _, run := range c.f.Pages {
+		taken := l.handOut(c.pool, run, who, state)
+		if c.req != nil {
+			c.req.owned += taken
+			c.req.give(l, c.pool, run, l.tick, false)
+		}
+	}
+	if c.req != nil {
+		l.timeStall(c.req)
+	} else if who != 0 {
+		l.parties.drop(who, 0)
+	}
+}
+
+// handOut gives the pages of a run to a new owner and returns how many.
+func (l *Ledger) handOut(pl *pool, run lifecycle.Run, who partyID, state flags) int {
+	left := moves{ps: &l.parties}
+	pages := pl.pages[run.First:run.End()]
+	taken := 0
+	refs := uint32(1)
+	if state&cached != 0 {
+		refs = 0
+	}
+	for i := range pages {
+		p := &pages[i]
+		if p.flags&null != 0 {
+			continue
+		}
+		if p.act != 0 {
+			l.generationEnds(pl, p)
+		}
+		if p.refs == 0 {
+			pl.holding += int64(refs)
+		} else {
+			l.losesOwner(pl, run.First+uint32(i), p)
+			pl.holding -= int64(1 - refs)
+		}
+		if p.owner != 0 {
+			left.leave(p.owner)
+		}
+		p.born, p.owner, p.refs, p.key, p.flags = l.tick, who, refs, 0, state
+		taken++
+	}
+	left.flush()
+	if who != 0 {
+		l.parties.all[who].pages += uint32(taken)
+	}
+	l.stats.PagesReserved += uint64(taken)
+	return taken
+}
+
+// losesOwner takes a page from a request that still held it (double_hold). When
+// that request gives the page back later, it says nothing.
+func (l *Ledger) losesOwner(pl *pool, at uint32, p *page) {
+	if p.flags&ownerRef == 0 || p.owner == 0 {
+		return
+	}
+	if r := l.parties.all[p.owner].req; r != nil {
+		r.owned--
+		if len(r.lost) < l.cfg.Limits.Releases {
+			r.lost.add(span{pool: pl.index, first: at, count: 1})
+		}
+	}
+}
+
+// generationEnds lets open handoffs remember what a page held before it is
+// handed out again.
+func (l *Ledger) generationEnds(pl *pool, p *page) {
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; rec.born == p.born && !rec.settled {
+			rec.settled, rec.filled = true, p.written()
+		}
+	}
+}
+
+// share gives a request a reference on pages that the cache holds.
+func (l *Ledger) share(c *call) {
+	if c.f.Domain.Has && !c.req.domain(l).Has {
+		l.parties.all[c.req.party].domain = c.f.Domain
+	}
+	for _, run := range c.f.Pages {
+		for at := run.First; at < run.End(); at++ {
+			p := &c.pool.pages[at]
+			if p.flags&null != 0 || c.req.holds(c.pool, at, p) {
+				continue
+			}
+			if p.refs == 0 {
+				c.pool.holding++
+			}
+			p.refs++
+			c.req.shares.add(span{pool: c.pool.index, first: at, count: 1, tick: l.tick})
+		}
+		c.req.give(l, c.pool, run, l.tick, true)
+	}
+}
+
+// write fills pages, as claimed. What somebody else than the owner writes does
+// not fill the generation; it only says whose bytes lie there.
+func (l *Ledger) write(c *call) {
+	fill := local
+	if c.f.By == lifecycle.ByTransfer {
+		fill = claimed
+	}
+	filled := 0
+	for _, run := range c.f.Pages {
+		pages := c.pool.pages[run.First:run.End()]
+		left := moves{ps: &l.parties}
+		came := moves{ps: &l.parties}
+		for i := range pages {
+			p := &pages[i]
+			owner := c.req == nil || p.owner == c.req.party
+			if p.flags&null != 0 || !owner && !c.pool.mute(p) && !l.ownerless(p) {
+				continue
+			}
+			p.flags |= fill
+			filled++
+			if p.content != p.owner {
+				l.takesContent(p, p.owner, &left, &came)
+			}
+		}
+		left.flush()
+		came.arrive()
+	}
+	l.stats.PagesWrittenClaim += uint64(filled)
+	if len(c.inst.pending) > 0 {
+		l.writtenInStep(c)
+	}
+}
+
+// takesContent notes whose bytes lie in a page now.
+func (l *Ledger) takesContent(p *page, whose partyID, left, came *moves) {
+	if p.content != 0 {
+		left.leave(p.content)
+	}
+	if whose != 0 {
+		came.come(whose)
+	}
+	p.content = whose
+}
+
+// ownerless reports whether the page was handed out to nobody who could be
+// asked: the cache, or a request that is forgotten.
+func (l *Ledger) ownerless(p *page) bool {
+	return p.owner == 0 || l.parties.all[p.owner].id == ""
+}
+
+// copyPages carries content, domain and written state along.
+func (l *Ledger) copyPages(c *call) {
+	from, to := c.f.CopyFrom, c.f.CopyTo
+	src := l.locate(c.inst, firstOf(from.Pool, c.f.Pool), nil)
+	dst := l.locate(c.inst, firstOf(to.Pool, c.f.Pool), nil)
+	if src == nil || dst == nil || !l.fits(src, from.Pages, nil) || !l.fits(dst, to.Pages, nil) {
+		return
+	}
+	next := pairs(from.Pages, to.Pages)
+	for a, b, ok := next(); ok; a, b, ok = next() {
+		l.copyPage(src, dst, a, b)
+	}
+}
+
+func (l *Ledger) copyPage(src, dst *pool, a, b uint32) {
+	p, q := &src.pages[a], &dst.pages[b]
+	if q.flags&null != 0 {
+		return
+	}
+	left, came := moves{ps: &l.parties}, moves{ps: &l.parties}
+	l.takesContent(q, p.content, &left, &came)
+	came.arrive() // before leaving, lest the party be forgotten in between
+	left.flush()
+	q.flags = q.flags&^(local|claimed|observed) | copied
+	switch {
+	case src.mute(p):
+		q.flags |= unknown
+	case p.written():
+		q.flags |= local
+		l.stats.PagesWrittenClaim++
+	}
+}
+
+// pairs walks two lists of runs page by page.
+func pairs(a, b lifecycle.Runs) func() (uint32, uint32, bool) {
+	var i, j int
+	var x, y uint32
+	return func() (uint32, uint32, bool) {
+		for i < len(a) && x == a[i].Count {
+			i, x = i+1, 0
+		}
+		for j < len(b) && y == b[j].Count {
+			j, y = j+1, 0
+		}
+		if i == len(a) || j == len(b) {
+			return 0, 0, false
+		}
+		x, y = x+1, y+1
+		return a[i].First + x - 1, b[j].First + y - 1, true
+	}
+}
+
+// cache gives the prefix cache a reference.
+func (l *Ledger) cache(c *call) {
+	key := hashKey(c.f.Key)
+	for _, run := range c.f.Pages {
+		pages := c.pool.pages[run.First:run.End()]
+		for i := range pages {
+			p := &pages[i]
+			if p.flags&null != 0 {
+				continue
+			}
+			p.flags |= cached
+			if key != 0 {
+				p.key = key
+			}
+			if c.f.Domain.Has && p.owner != 0 && !l.parties.all[p.owner].domain.Has {
+				l.parties.all[p.owner].domain = c.f.Domain
+			}
+		}
+	}
+}
+
+// hashKey is 32 bits of FNV-1a: two keys that differ look equal once in four
+// billion times, which hides a wrong_block and never makes one.
+func hashKey(key string) uint32 {
+	if key == "" {
+		return 0
+	}
+	h := uint32(2166136261)
+	for i := 0; i < len(key); i++ {
+		h = (h ^ uint32(key[i])) * 16777619
+	}
+	return max(h, 1)
+}
+
+// release takes a request's references back.
+func (l *Ledger) release(c *call) {
+	step := int64(-1)
+	if c.f.Step.Has {
+		step = c.f.Step.V
+	}
+	for _, run := range c.f.Pages {
+		l.releaseRun(c, run)
+		c.req.remember(l, span{pool: c.pool.index, first: run.First, count: run.Count, tick: l.tick, t: c.f.T, step: step})
+	}
+	l.retire(c.room)
+}
+
+func (l *Ledger) releaseRun(c *call, run lifecycle.Run) {
+	pages := c.pool.pages[run.First:run.End()]
+	for i := range pages {
+		p := &pages[i]
+		switch {
+		case p.owner == c.req.party && p.flags&ownerRef != 0:
+			p.flags &^= ownerRef
+			c.req.owned--
+		case c.req.sharing(c.pool, run.First+uint32(i), p):
+		default:
+			continue
+		}
+		if p.refs--; p.refs == 0 {
+			c.pool.holding--
+		}
+	}
+	c.req.lost.remove(c.pool.index, run.First, run.Count)
+	c.req.shares.remove(c.pool.index, run.First, run.Count)
+}
+
+// evict takes the cache's reference back.
+func (l *Ledger) evict(c *call) {
+	for _, run := range c.f.Pages {
+		pages := c.pool.pages[run.First:run.End()]
+		for i := range pages {
+			pages[i].flags &^= cached
+		}
+	}
+}
+
+// read notes that pages were read in their generation.
+func (l *Ledger) read(c *call) {
+	r := c.req
+	n := 0
+	for _, run := range c.f.Pages {
+		pages := c.pool.pages[run.First:run.End()]
+		n += len(pages)
+		for i := range pages {
+			p := &pages[i]
+			if p.flags&wasRead == 0 && r.holds(c.pool, run.First+uint32(i), p) {
+				p.flags |= wasRead
+			}
+			if p.flags&local == 0 && p.flags&null == 0 {
+				r.readFar = true
+				if c.pool.unseen(p) {
+					unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
+				}
+			}
+		}
+	}
+	r.read = r.read || n > 0
+	l.stats.PagesRead += uint64(n)
+	l.firstRead(c)
+}

@@ -1,0 +1,66 @@
+package ledger
+
+import (
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// rejected_handoff: a rejected or aborted request went on as if it were not
+// (hard case 6). A rejection is in force until the instance that gave it admits
+// the request again.
+
+// rejectedStart: the instance that rejected the request, or aborted it, starts
+// a transfer of it.
+func (l *Ledger) rejectedStart(c *call) {
+	switch {
+	case c.room.rejectedBy(c.inst) != nil:
+		l.wentOn(c, c.inst, "rejected", "then started a transfer")
+	case c.req != nil && c.req.aborted:
+		l.wentOn(c, c.inst, "aborted", "then started a transfer")
+	}
+}
+
+// rejectedCompletion: a transfer that the rejecting instance started afterwards
+// is completed.
+func (l *Ledger) rejectedCompletion(c *call) {
+	t := c.tr
+	if c.f.Outcome != lifecycle.OK {
+		return
+	}
+	if rej := c.room.rejectedBy(t.send); rej != nil && (t.sendTick == 0 || t.sendTick > rej.tick) {
+		l.wentOn(c, t.send, "rejected", "then its transfer was completed")
+		return
+	}
+	if rej := c.room.rejectedBy(t.recv); rej != nil && t.recvTick > rej.tick {
+		l.wentOn(c, t.recv, "rejected", "then its transfer was completed")
+	}
+}
+
+// rejectedSuccess: the request of a room that was rejected is a success. It is
+// none where every page that it read was written locally: a recompute.
+func (l *Ledger) rejectedSuccess(c *call) {
+	if !c.f.Success() {
+		return
+	}
+	if len(c.room.rejects) > 0 && !(c.req.read && !c.req.readFar) {
+		l.wentOn(c, c.inst, "rejected by "+c.room.rejects[0].inst.name, "then finished as a success")
+	} else if c.req.aborted {
+		l.wentOn(c, c.inst, "aborted", "then finished as a success")
+	}
+}
+
+// abortedReservation: an aborted request is given pages by the instance that
+// aborted it.
+func (l *Ledger) abortedReservation(c *call) {
+	if c.req != nil && c.req.aborted {
+		l.wentOn(c, c.inst, "aborted", "then pages were reserved for it")
+	}
+}
+
+func (l *Ledger) wentOn(c *call, inst *instance, claim, then string) {
+	req := c.room.on(inst)
+	if c.req != nil && c.req.inst == inst {
+		req = c.req
+	}
+	l.accuse(finding.RejectedHandoff, inst, req, c.room, nil).say(claim, then)
+}

@@ -1,0 +1,137 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// request is one request on one instance. Those of one room belong together;
+// a request without a room has a room of its own.
+type request struct {
+	inst   *instance
+	id     string
+	room   *room
+	party  partyID
+	prompt lifecycle.Opt[int64] // tokens
+	prefix lifecycle.Opt[int64] // tokens already present on this instance
+
+	shares spans   // references on pages of others
+	past   spans   // references given back, with step and time
+	lost   spans   // pages handed out to others while it held them
+	given  []given // its pages in the order of its tokens, until its handoff is judged
+	owned  int     // pages that it reserved and still holds
+
+	admitted  bool
+	aborted   bool // said by this instance, and not admitted again since
+	ended     bool
+	synthetic bool
+	stalled   bool
+	listed    bool  // among those that have not ended
+	timed     bool  // a stall timer runs
+	lastT     int64 // applied time of the last fact that named it
+	read      bool
+	readFar   bool // read a page that was not written locally
+	gone      bool // forgotten
+	wire      bool // stands for a room of which no request is known
+
+	older, newer *request // live requests by age, for the limit
+}
+
+// given are pages that a request was given, in the order of its tokens.
+type given struct {
+	pool         int32
+	first, count uint32
+	tick         uint64
+	shared       bool
+}
+
+// holds reports whether r has a reference on the page's present generation.
+func (r *request) holds(pl *pool, at uint32, p *page) bool {
+	if p.owner == r.party && p.flags&ownerRef != 0 {
+		return true
+	}
+	return r.sharing(pl, at, p)
+}
+
+func (r *request) sharing(pl *pool, at uint32, p *page) bool {
+	if len(r.shares) == 0 {
+		return false
+	}
+	s := r.shares.find(pl.index, at)
+	return s != nil && s.tick >= p.born
+}
+
+// give remembers the order of a request's pages, which is that of its tokens.
+func (r *request) give(l *Ledger, pl *pool, run lifecycle.Run, tick uint64, shared bool) {
+	if n := len(r.given); n > 0 {
+		last := &r.given[n-1]
+		if last.pool == pl.index && last.first+last.count == run.First && last.tick == tick && last.shared == shared {
+			last.count += run.Count
+			return
+		}
+		if n >= l.cfg.Limits.Releases {
+			l.stats.Forgotten.Given++
+			unsee(r.room, r.inst, "the request has more runs of pages than are remembered")
+			return
+		}
+	}
+	r.given = append(r.given, given{pl.index, run.First, run.Count, tick, shared})
+}
+
+// remember notes a reference that was given back, within the limit.
+func (r *request) remember(l *Ledger, s span) {
+	r.past.add(s)
+	if len(r.past) > l.cfg.Limits.Releases {
+		r.past = append(r.past[:0], r.past[len(r.past)/2:]...)
+		l.stats.Forgotten.Releases++
+	}
+}
+
+// request finds or begins the request id on inst; room may name its room.
+func (l *Ledger) request(inst *instance, id, roomID string) *request {
+	if id == "" {
+		return nil
+	}
+	r := inst.reqs[id]
+	if r == nil {
+		r = &request{inst: inst, id: id}
+		r.party = l.parties.add(party{req: r, inst: inst.name, id: id})
+		inst.reqs[id] = r
+		l.join(r, l.roomFor(roomID))
+		l.young(r)
+	} else if roomID != "" && r.room.id == "" {
+		l.rejoin(r, l.roomFor(roomID))
+	}
+	return r
+}
+
+// who is the request that a fact speaks of: by req, else by room.
+func (l *Ledger) who(inst *instance, f *lifecycle.Fact) *request {
+	if f.Req != "" {
+		return l.request(inst, f.Req, f.Room)
+	}
+	if rm := l.rooms[f.Room]; rm != nil && f.Room != "" {
+		return rm.on(inst)
+	}
+	return nil
+}
+
+// eachHolder calls each for the live requests that hold the page.
+func (l *Ledger) eachHolder(pl *pool, at uint32, each func(*request)) {
+	p := &pl.pages[at]
+	others := p.refs
+	if p.flags&ownerRef != 0 {
+		others--
+		if r := l.parties.all[p.owner].req; r != nil {
+			each(r)
+		}
+	}
+	if others == 0 {
+		return
+	}
+	for _, r := range pl.inst.reqs {
+		if r.sharing(pl, at, p) {
+			each(r)
+		}
+	}
+}
+
+// domain is the isolation that the engine was told to keep for r.
+func (r *request) domain(l *Ledger) lifecycle.Opt[string] { return l.parties.all[r.party].domain }

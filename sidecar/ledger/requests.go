@@ -1,0 +1,120 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+)
+
+// requestAdmitted takes over what an admission says. After a rejection or an
+// abort by the same instance it starts anew (hard case 6).
+func (l *Ledger) requestAdmitted(c *call) {
+	r, f := c.req, c.f
+	r.admitted, r.ended, r.aborted, r.stalled = true, false, false, false
+	r.read, r.readFar = false, false
+	r.room.forgive(c.inst)
+	if f.PromptTokens.Has {
+		r.prompt = f.PromptTokens
+	}
+	if f.PrefixTokens.Has {
+		r.prefix = f.PrefixTokens
+	}
+	if f.Domain.Has {
+		l.parties.all[r.party].domain = f.Domain
+	}
+	r.synthetic = r.synthetic || f.Synthetic
+}
+
+func (l *Ledger) requestRejected(c *call) {
+	c.req.ended = true
+	if c.room.rejectedBy(c.inst) == nil {
+		c.room.rejects = append(c.room.rejects, rejection{c.inst, l.tick, c.f.T})
+	}
+	l.retire(c.room)
+}
+
+// requestFinished ends a request; a success judges its handoff.
+func (l *Ledger) requestFinished(c *call) {
+	c.req.ended = true
+	if c.f.Success() {
+		if h := c.room.into(c.inst); h != nil && h.began != 0 {
+			l.judgeOnUse(h, c)
+		}
+	}
+	l.retire(c.room)
+}
+
+// poolOpened opens a pool, or restarts the instance where the epoch is new.
+func (l *Ledger) poolOpened(c *call) {
+	inst, f := c.inst, c.f
+	if f.Epoch.Has {
+		if inst.epoch.Has && inst.epoch.V != f.Epoch.V {
+			l.restart(inst)
+			inst.past[inst.epoch.V] = struct{}{}
+			if len(inst.past) > maxPastEpochs {
+				inst.past = map[uint64]struct{}{inst.epoch.V: {}}
+			}
+		}
+		inst.epoch = f.Epoch
+	}
+	if inst.byName[f.Pool] != nil {
+		return
+	}
+	if inst.node = f.Node; inst.past == nil {
+		inst.past = map[uint64]struct{}{}
+	}
+	pl := l.openPool(inst, f)
+	if pl == nil {
+		return
+	}
+	l.capacityInversion(pl, inst, pl.ContextTokens)
+	for peer := range inst.layoutSeen {
+		l.compare(inst, peer, pl)
+	}
+	l.vramPoolOpened(pl)
+}
+
+// restart ends everything that the instance had: its memory is gone.
+func (l *Ledger) restart(inst *instance) {
+	l.parted(inst, func(*transfer) bool { return true })
+	for h := range inst.waiting {
+		l.judge(h, h.lastOK, h.node)
+	}
+	inst.sight = sight{}
+	inst.pending = nil
+	for _, r := range sortedRequests(inst) {
+		unsee(r.room, inst, inst.name+" restarted")
+		r.ended, r.owned, r.shares, r.past, r.lost = true, 0, nil, nil, nil
+		l.forgetRequestID(r)
+		l.retire(r.room)
+	}
+	for _, pl := range inst.pools {
+		if pl != nil {
+			l.closePool(pl)
+		}
+	}
+	inst.pools, inst.step, inst.engine = nil, -1, false
+	inst.layoutSeen = map[*instance]struct{}{}
+}
+
+func sortedRequests(inst *instance) []*request {
+	all := make([]*request, 0, len(inst.reqs))
+	for _, r := range inst.reqs {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *request) int { return cmp.Compare(a.id, b.id) })
+	return all
+}
+
+func sortTransfers(all []*transfer) {
+	slices.SortFunc(all, func(a, b *transfer) int {
+		return cmp.Or(cmp.Compare(a.room.id, b.room.id), cmp.Compare(a.xfer, b.xfer), cmp.Compare(a.send.name, b.send.name), cmp.Compare(a.recv.name, b.recv.name))
+	})
+}
+
+// timeStall starts the clock of stalled_reservation for a request.
+func (l *Ledger) timeStall(r *request) {
+	if !r.timed && !r.stalled && r.owned > 0 && !r.wire {
+		r.timed = true
+		l.timers.add(timer{at: r.lastT + l.cfg.Stall.Nanoseconds(), req: r})
+	}
+}

@@ -1,0 +1,125 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// resolve finds what a fact names, and begins the records of requests, rooms
+// and peers that are named for the first time.
+func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) call {
+	c := call{f: f, inst: inst}
+	switch f.Ev {
+	case lifecycle.RequestAdmitted:
+		l.renew(inst, f)
+		c.req = l.request(inst, f.Req, f.Room)
+	case lifecycle.RequestRejected, lifecycle.RequestAborted, lifecycle.RequestFinished:
+		c.req = l.request(inst, f.Req, f.Room)
+	case lifecycle.PagesReserved, lifecycle.PagesShared, lifecycle.PagesWritten, lifecycle.PagesRead,
+		lifecycle.PagesCached, lifecycle.PagesReleased, lifecycle.PagesEvicted:
+		c.req = l.who(inst, f)
+		l.resolvePages(&c)
+	case lifecycle.TransferStarted:
+		l.resolveStart(&c)
+	case lifecycle.TransferCompleted, lifecycle.TransferDrained:
+		l.resolveTransfer(&c)
+	case lifecycle.ContentDigest:
+		c.room = l.roomFor(f.Room)
+		c.void = inst == nil
+	case lifecycle.PoolAudit, lifecycle.PoolClosed:
+		c.pool = l.locate(inst, f.Pool, nil)
+		c.void = c.pool == nil
+	case lifecycle.PoolOpened:
+		c.void = f.Spec == nil
+	}
+	if c.req != nil {
+		c.room = c.req.room
+		if c.req.inst != inst {
+			c.void = true
+		}
+	}
+	l.touch(c.req, c.room)
+	return c
+}
+
+func (l *Ledger) resolvePages(c *call) {
+	var rm *room
+	if c.req != nil {
+		rm = c.req.room
+	}
+	c.pool = l.locate(c.inst, c.f.Pool, rm)
+	c.void = c.pool == nil || !l.fits(c.pool, c.f.Pages, rm)
+}
+
+// renew begins a room anew where a new request comes into one whose request
+// had ended.
+func (l *Ledger) renew(inst *instance, f *lifecycle.Fact) {
+	if rm := l.roomOf(f); rm != nil && rm.renews(inst, f.Req) {
+		l.anew(rm)
+	}
+	if r := inst.reqs[f.Req]; r != nil && r.ended && r.owned == 0 && len(r.room.rejects) == 0 && !r.aborted && r.room.quiet() {
+		l.forgetRequestID(r) // a new request under an old id
+	}
+}
+
+// resolveStart finds or begins the transfer that a transfer_started names.
+func (l *Ledger) resolveStart(c *call) {
+	f := c.f
+	peer := l.instance(f.Peer, f.Node)
+	if peer == nil || peer == c.inst {
+		c.void = true
+		return
+	}
+	rm := l.roomFor(f.Room)
+	if f.Side == lifecycle.Receiver {
+		rm = l.renewByTransfer(rm, c.inst)
+	}
+	c.room = rm
+	if f.Req != "" {
+		c.req = l.request(c.inst, f.Req, f.Room)
+		c.room = c.req.room
+	} else {
+		c.req = rm.on(c.inst)
+	}
+	recv, send := c.inst, peer
+	if f.Side == lifecycle.Sender {
+		recv, send = peer, c.inst
+	}
+	c.tr = l.transfer(c.room, recv, send, f.Xfer)
+	c.pool = c.inst.byName[f.Pool]
+	switch {
+	case c.tr == nil:
+		c.void = true
+	case c.pool == nil && len(f.Pages) > 0:
+		l.locate(c.inst, f.Pool, c.room)
+		c.void = true
+	case c.pool != nil && !l.fits(c.pool, f.Pages, c.room):
+		c.void = true
+	}
+}
+
+// renewByTransfer begins a room anew where a receiver starts a transfer in one
+// that was judged at it and whose request there has ended.
+func (l *Ledger) renewByTransfer(rm *room, inst *instance) *room {
+	h := rm.into(inst)
+	r := rm.on(inst)
+	if h == nil || !h.judged || r != nil && !r.ended || r == nil && !rm.quiet() {
+		return rm
+	}
+	return l.anew(rm)
+}
+
+// resolveTransfer finds the transfer that a completion or a drain speaks of. A
+// completion of one that nobody started begins a record: the one that is told
+// is then the receiver.
+func (l *Ledger) resolveTransfer(c *call) {
+	f := c.f
+	peer := l.instance(f.Peer, f.Node)
+	if peer == nil || peer == c.inst {
+		c.void = true
+		return
+	}
+	c.room = l.roomFor(f.Room)
+	c.tr = c.room.told(c.inst, peer, f.Xfer)
+	if c.tr == nil {
+		c.tr = l.transfer(c.room, c.inst, peer, f.Xfer)
+	}
+	c.void = c.tr == nil
+}

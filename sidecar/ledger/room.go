@@ -1,0 +1,188 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// room joins the halves of a request: its requests on the instances, its
+// transfers, its handoffs, and who rejected it. A request without a room has
+// one of its own, without an id.
+type room struct {
+	id        string
+	reqs      []*request
+	transfers map[transferID]*transfer
+	handoffs  []*handoff
+	rejects   []rejection
+	digests   []digest
+
+	synthetic bool
+	violated  string // why, "" if not
+	unseen    []unseen
+	began     uint64 // tick
+	listed    bool   // stands in the queue of ended rooms
+	said      bool   // its verdicts were given
+	revised   bool   // and given again
+	gone      bool   // forgotten
+}
+
+// unseen is something that was not seen of a room at one of its instances, nil
+// for all of them; the first for each is kept.
+type unseen struct {
+	inst *instance
+	what string
+}
+
+// rejection is a request_rejected that is in force.
+type rejection struct {
+	inst *instance
+	tick uint64
+	t    int64
+}
+
+// unsee says what was not seen of a room.
+func unsee(rm *room, inst *instance, what string) {
+	if rm == nil {
+		return
+	}
+	for _, u := range rm.unseen {
+		if u.inst == inst {
+			return
+		}
+	}
+	rm.unseen = append(rm.unseen, unseen{inst, what})
+}
+
+// roomFor finds or begins a room; "" begins a private one.
+func (l *Ledger) roomFor(id string) *room {
+	if id != "" {
+		if rm := l.rooms[id]; rm != nil {
+			return rm
+		}
+	}
+	rm := &room{id: id, began: l.tick}
+	if id != "" {
+		l.rooms[id] = rm
+	}
+	l.alive[rm] = struct{}{}
+	return rm
+}
+
+// on is the room's request on an instance, the latest if there were several.
+func (rm *room) on(inst *instance) *request {
+	for i := len(rm.reqs) - 1; i >= 0; i-- {
+		if rm.reqs[i].inst == inst {
+			return rm.reqs[i]
+		}
+	}
+	return nil
+}
+
+func (l *Ledger) join(r *request, rm *room) {
+	r.room = rm
+	rm.reqs = append(rm.reqs, r)
+	for _, h := range rm.handoffs {
+		if h.recv == r.inst && h.req == nil {
+			h.req = r
+		}
+	}
+}
+
+// rejoin moves a request whose room is said late from its private one.
+func (l *Ledger) rejoin(r *request, rm *room) {
+	old := r.room
+	for _, rej := range old.rejects {
+		rm.rejects = append(rm.rejects, rej)
+	}
+	rm.violated = firstOf(rm.violated, old.violated)
+	for _, u := range old.unseen {
+		unsee(rm, u.inst, u.what)
+	}
+	rm.synthetic = rm.synthetic || old.synthetic
+	delete(l.alive, old)
+	old.gone = true
+	l.join(r, rm)
+}
+
+func firstOf(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// quiet reports whether nothing of the room goes on any more.
+func (rm *room) quiet() bool {
+	for _, r := range rm.reqs {
+		if !r.wire && (!r.ended || r.owned > 0 || len(r.shares) > 0) {
+			return false
+		}
+	}
+	for _, h := range rm.handoffs {
+		if !h.judged {
+			return false
+		}
+	}
+	for _, tr := range rm.transfers {
+		if tr.running() {
+			return false
+		}
+	}
+	return true
+}
+
+// anew begins a room again under the same id (a new request came into a room
+// whose request had ended).
+func (l *Ledger) anew(rm *room) *room {
+	for _, h := range rm.handoffs {
+		if !h.judged {
+			l.judge(h, l.now, "the room began anew")
+		}
+	}
+	delete(l.rooms, rm.id)
+	l.enlist(rm)
+	return l.roomFor(rm.id)
+}
+
+// renews reports whether a request admitted to the room begins it anew.
+func (rm *room) renews(inst *instance, req string) bool {
+	r := rm.on(inst)
+	return r != nil && r.id != req && r.ended
+}
+
+// rejectedBy returns the rejection by inst in force, or nil.
+func (rm *room) rejectedBy(inst *instance) *rejection {
+	for i := range rm.rejects {
+		if rm.rejects[i].inst == inst {
+			return &rm.rejects[i]
+		}
+	}
+	return nil
+}
+
+func (rm *room) forgive(inst *instance) {
+	kept := rm.rejects[:0]
+	for _, rej := range rm.rejects {
+		if rej.inst != inst {
+			kept = append(kept, rej)
+		}
+	}
+	rm.rejects = kept
+}
+
+// touch notes progress of every request that a fact names.
+func (l *Ledger) touch(r *request, rm *room) {
+	if r != nil {
+		r.lastT = l.now
+	}
+	if rm != nil {
+		for _, r := range rm.reqs {
+			r.lastT = l.now
+		}
+	}
+}
+
+// roomOf is the room that a fact is about, or nil.
+func (l *Ledger) roomOf(f *lifecycle.Fact) *room {
+	if f.Room != "" {
+		return l.rooms[f.Room]
+	}
+	return nil
+}

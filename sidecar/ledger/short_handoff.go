@@ -1,0 +1,224 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// short_handoff: a handoff was completed with less written than owed. What is
+// owed is hard case 4.
+
+// shortage is what a handoff lacks at the moment of its judgement.
+type shortage struct {
+	pages   []lacking
+	unnamed map[*pool]int64 // owed by tokens and never reserved, so without ids
+	staged  map[*pool]uint64
+	used    bool   // read or a success, completed or not
+	blank   string // why something could not be said
+}
+
+// lacking is an owed page that is not written.
+type lacking struct {
+	pool   *pool
+	at     uint32
+	whose  finding.Party
+	known  bool
+	claim  bool // a transfer is claimed to have written it
+	accuse bool // hard case 2 lets it accuse
+}
+
+// writtenInStep takes away pages that a write of the read's own step filled.
+func (s *shortage) writtenInStep(c *call, step int64) {
+	if c.f.Step.V > step {
+		return
+	}
+	s.pages = slices.DeleteFunc(s.pages, func(p lacking) bool {
+		return p.pool == c.pool && names(c.f.Pages, p.at) && c.pool.pages[p.at].written()
+	})
+}
+
+// shortage looks at every pool that the handoff names or its request got pages
+// in.
+func (l *Ledger) shortage(h *handoff) shortage {
+	s := shortage{}
+	if h.dummy() {
+		return s
+	}
+	for _, pl := range h.recv.pools {
+		if pl == nil || pl.Owes == lifecycle.OwesNone {
+			continue
+		}
+		l.shortageIn(h, pl, &s)
+	}
+	return s
+}
+
+func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
+	named := h.targetsIn(pl)
+	owed := l.owedByTokens(h, pl)
+	if len(named) == 0 && len(owed.pages) == 0 && owed.unnamed == 0 {
+		return
+	}
+	if pl.Path == lifecycle.PathStaged {
+		l.shortageStaged(h, pl, max(int64(len(named)), int64(len(owed.pages))+owed.unnamed), s)
+		return
+	}
+	for _, o := range named {
+		l.lack(h, pl, o, s)
+	}
+	if int64(len(owed.pages))+owed.unnamed <= int64(len(named)) {
+		return
+	}
+	for _, o := range owed.pages {
+		if !slices.ContainsFunc(named, func(n owing) bool { return n.at == o.at }) {
+			l.lack(h, pl, o, s)
+		}
+	}
+	if owed.unnamed > 0 {
+		if s.unnamed == nil {
+			s.unnamed = map[*pool]int64{}
+		}
+		s.unnamed[pl] = owed.unnamed
+	}
+}
+
+// owing is a page that is owed, of the generation at that tick.
+type owing struct {
+	at   uint32
+	tick uint64
+}
+
+// targetsIn lists the pages that the receiver named in a pool, each once.
+func (h *handoff) targetsIn(pl *pool) []owing {
+	var list []owing
+	seen := map[uint32]bool{}
+	for _, t := range h.transfers {
+		for _, n := range t.targets {
+			if n.pool != pl {
+				continue
+			}
+			for at := n.first; at < n.first+n.count; at++ {
+				if !seen[at] && pl.pages[at].flags&null == 0 {
+					seen[at] = true
+					list = append(list, owing{at, n.tick})
+				}
+			}
+		}
+	}
+	return list
+}
+
+// lack adds an owed page to what is missing, unless it is written.
+func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
+	p := &pl.pages[o.at]
+	if p.born > o.tick {
+		if filled, known := l.filledThen(h, pl, o); !known {
+			s.blank = firstOf(s.blank, "an owed page was handed out again before the handoff was judged")
+		} else if !filled {
+			s.pages = append(s.pages, lacking{pool: pl, at: o.at, accuse: h.covered() || pl.promises(lifecycle.PagesWritten) && h.recv.engine})
+		}
+		return
+	}
+	if pl.unseen(p) {
+		s.blank = firstOf(s.blank, "what an owed page holds is not known")
+		return
+	}
+	if p.written() {
+		return
+	}
+	watching := p.flags&watched != 0 || h.covered()
+	whose, known := l.parties.show(p.content)
+	s.pages = append(s.pages, lacking{
+		pool: pl, at: o.at, whose: whose, known: known, claim: p.flags&claimed != 0,
+		accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+	})
+}
+
+// filledThen is whether an owed page was written when its generation ended.
+func (l *Ledger) filledThen(h *handoff, pl *pool, o owing) (filled, known bool) {
+	for a := pl.pages[o.at].act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; rec.tr.into == h && !rec.source && rec.born <= o.tick && rec.settled {
+			return rec.filled, true
+		}
+	}
+	return false, false
+}
+
+// shortageStaged compares bytes: a staged pool is not seen page by page.
+func (l *Ledger) shortageStaged(h *handoff, pl *pool, pages int64, s *shortage) {
+	want := uint64(pages) * pl.pageBytes()
+	var got uint64
+	for _, t := range h.transfers {
+		if t.staged != nil {
+			got += t.staged[pl].ok
+		}
+	}
+	switch {
+	case !h.covered():
+		s.blank = firstOf(s.blank, "the pool is staged and its incoming data were not watched")
+	case got < want:
+		if s.staged == nil {
+			s.staged = map[*pool]uint64{}
+		}
+		s.staged[pl] = want - got
+	}
+}
+
+// shortHandoff says what is missing, as far as it may accuse.
+func (l *Ledger) shortHandoff(h *handoff, s *shortage) {
+	for _, p := range s.pages {
+		if !p.accuse {
+			s.blank = firstOf(s.blank, "whether owed pages were written was neither seen nor promised by the engine")
+			continue
+		}
+		b := l.shortIn(h, p.pool)
+		b.pages = append(b.pages, p.at)
+		if p.known {
+			b.expose(p.whose)
+		}
+	}
+	for pl, n := range s.unnamed {
+		if !h.covered() && !(pl.promises(lifecycle.PagesReserved) && h.recv.engine) {
+			s.blank = firstOf(s.blank, "the pages of the whole prompt were not named")
+			continue
+		}
+		l.shortIn(h, pl).also(fmt.Sprintf("%d pages were never reserved", n))
+	}
+	for pl, n := range s.staged {
+		l.shortIn(h, pl).also(fmt.Sprintf("%d bytes never came to the staging region", n))
+	}
+	l.fewTokens(h)
+}
+
+// shortIn is the breach for one pool.
+func (l *Ledger) shortIn(h *handoff, pl *pool) *breach {
+	h.short = true
+	b := l.accuse(finding.ShortHandoff, h.recv, h.req, h.room, pl)
+	if b.claim == "" {
+		b.claim = "handed off as complete"
+		b.seen = "owed pages never written in their present generation"
+		if h.covered() {
+			b.seen += ", with every incoming write watched"
+		} else {
+			b.seen += ", by the engine's own events; not watched from outside"
+		}
+	}
+	return b
+}
+
+// fewTokens: fewer tokens than owed is short, even within the last page.
+func (l *Ledger) fewTokens(h *handoff) {
+	prompt := h.promptTokens()
+	if !prompt.Has || !h.tokens.Has {
+		return
+	}
+	if owed := prompt.V - h.prefixTokens(); h.tokens.V < owed {
+		pl := h.mainPool()
+		l.shortIn(h, pl).also(fmt.Sprintf("%d of %d owed tokens were handed over", h.tokens.V, owed))
+	}
+}
+
+func (b *breach) also(what string) { b.seen += "; " + what }

@@ -1,0 +1,45 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// stagedBytes are the bytes of one transfer that came to a staging region.
+type stagedBytes struct{ ok, posted uint64 }
+
+// staged books bytes for a staging region: its pages are not seen one by one,
+// so the bytes of the transfer are counted against the bytes owed (hard case
+// 1). The region is a ring, so equal addresses are not retries.
+func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
+	var owner *transfer
+	for t := range c.inst.running {
+		if t.recv != c.inst || from != nil && t.send != from || c.f.Xfer != "" && t.xfer != c.f.Xfer || !t.open() {
+			continue
+		}
+		if owner != nil && owner.room != t.room {
+			unsee(owner.room, c.inst, "bytes in the staging region could be of two requests")
+			unsee(t.room, c.inst, "bytes in the staging region could be of two requests")
+			return
+		}
+		owner = t
+	}
+	if owner == nil {
+		l.stats.Elsewhere++
+		return
+	}
+	if owner.staged == nil {
+		owner.staged = map[*pool]stagedBytes{}
+	}
+	s := owner.staged[st.pool]
+	switch c.f.Outcome {
+	case lifecycle.Errored:
+		s.posted -= min(n, s.posted)
+		owner.completes(int64(n))
+	case lifecycle.Posted:
+		s.posted += n
+		owner.posted += int64(n)
+	default:
+		s.posted -= min(n, s.posted)
+		s.ok += n
+		owner.completes(int64(n))
+	}
+	owner.staged[st.pool] = s
+}

@@ -1,0 +1,185 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// stale_read: a page was read (by attention, or as the source of a transfer)
+// that was not written in its present generation.
+
+// checkRead asks what a read can break.
+func (l *Ledger) checkRead(c *call) {
+	party := c.req.party
+	for _, run := range c.f.Pages {
+		pages := c.pool.pages[run.First:run.End()]
+		for i := range pages {
+			p := &pages[i]
+			if p.owner == party && p.flags&(ownerRef|local|unknown|copied|null) == ownerRef|local && p.born >= c.pool.knownFrom {
+				continue // its own page, filled by itself
+			}
+			if c.pool.mute(p) {
+				continue
+			}
+			at := run.First + uint32(i)
+			if l.foreignRead(c, at, p) {
+				continue
+			}
+			l.tenantCrossing(c, at, p, "read")
+			if !c.f.Step.Has {
+				l.staleRead(c, at, p)
+			}
+		}
+	}
+}
+
+// staleRead judges a read that need not wait for its step to end.
+func (l *Ledger) staleRead(c *call, at uint32, p *page) bool {
+	claim, seen, stale := l.stale(c.pool, p)
+	if !stale {
+		return false
+	}
+	l.accuse(finding.StaleRead, c.inst, c.req, c.room, c.pool).on(l, at, p.content).say(claim, seen)
+	return true
+}
+
+// stale reports whether the page holds what somebody else left there, as far
+// as a missing write may accuse (hard case 2): by observation where the
+// handoff into it is watched, by claim where the stream promises writes.
+func (l *Ledger) stale(pl *pool, p *page) (claim, seen string, stale bool) {
+	switch {
+	case p.written():
+		return "", "", false
+	case p.flags&watched != 0:
+		claim = "read"
+		if p.flags&claimed != 0 {
+			claim = "read, claimed written by transfer"
+		}
+		return claim, "not one complete write into its present generation was seen", true
+	case pl.promises(lifecycle.PagesWritten) && pl.inst.engine:
+		return "read, never claimed written in its present generation", "not watched", true
+	}
+	return "", "", false
+}
+
+// pendingRead is a read whose step may still bring the writes that it needs:
+// within one step writes come before reads (hard case 9).
+type pendingRead struct {
+	inst  *instance
+	req   *request
+	room  *room
+	pool  *pool
+	node  string
+	t     int64 // as said
+	due   int64 // applied time at which it is judged whatever the step
+	step  int64
+	pages []pendingPage
+	into  *handoff // whose judgement waits for it, or nil
+	short shortage
+}
+
+type pendingPage struct {
+	at     uint32
+	whose  finding.Party
+	known  bool
+	claim  string
+	seen   string
+	source bool
+}
+
+// awaitStep sets the unwritten pages of a read with a step aside.
+func (l *Ledger) awaitStep(c *call) *pendingRead {
+	var unwritten []pendingPage
+	for _, run := range c.f.Pages {
+		for at := run.First; at < run.End(); at++ {
+			p := &c.pool.pages[at]
+			if c.pool.mute(p) || c.req != nil && !c.req.holds(c.pool, at, p) {
+				continue
+			}
+			if claim, seen, stale := l.stale(c.pool, p); stale {
+				whose, known := l.parties.show(p.content)
+				unwritten = append(unwritten, pendingPage{at: at, whose: whose, known: known, claim: claim, seen: seen})
+			}
+		}
+	}
+	if unwritten == nil {
+		return nil
+	}
+	return l.pend(c, unwritten)
+}
+
+func (l *Ledger) pend(c *call, pages []pendingPage) *pendingRead {
+	if l.pendingReads >= l.cfg.Limits.Pending {
+		l.stats.Forgotten.Pending++
+		unsee(c.room, c.inst, "more reads wait for their step than are remembered")
+		return nil
+	}
+	pr := &pendingRead{
+		inst: c.inst, req: c.req, room: c.room, pool: c.pool, node: c.f.Node,
+		t: c.f.T, due: l.now + l.settleTime(), step: c.f.Step.V, pages: pages,
+	}
+	l.pendingReads++
+	c.inst.pending = append(c.inst.pending, pr)
+	l.timers.add(timer{at: pr.due, inst: c.inst})
+	return pr
+}
+
+// writtenInStep takes pages that a write filled out of the reads of the same
+// or a later step.
+func (l *Ledger) writtenInStep(c *call) {
+	if !c.f.Step.Has {
+		return
+	}
+	for _, pr := range c.inst.pending {
+		if pr.step < c.f.Step.V || pr.pool != c.pool {
+			pr.short.writtenInStep(c, pr.step)
+			continue
+		}
+		pr.short.writtenInStep(c, pr.step)
+		pr.pages = slices.DeleteFunc(pr.pages, func(pp pendingPage) bool {
+			return names(c.f.Pages, pp.at) && c.pool.pages[pp.at].written()
+		})
+	}
+}
+
+func names(runs lifecycle.Runs, at uint32) bool {
+	for _, r := range runs {
+		if r.First <= at && at < r.End() {
+			return true
+		}
+	}
+	return false
+}
+
+// mature judges the reads whose step is over: a fact of step now has come, or
+// the settle time has passed.
+func (l *Ledger) mature(inst *instance, now int64) {
+	kept := inst.pending[:0]
+	for _, pr := range inst.pending {
+		if pr.step < now || pr.due <= l.now {
+			l.judgeRead(pr)
+		} else {
+			kept = append(kept, pr)
+		}
+	}
+	clear(inst.pending[len(kept):])
+	inst.pending = kept
+}
+
+func (l *Ledger) judgeRead(pr *pendingRead) {
+	l.pendingReads--
+	for _, pp := range pr.pages {
+		b := l.accuse(finding.StaleRead, pr.inst, pr.req, pr.room, pr.pool)
+		b.pages = append(b.pages, pp.at)
+		if pp.known {
+			b.expose(pp.whose)
+		}
+		b.say(pp.claim, pp.seen)
+	}
+	if pr.into != nil {
+		l.conclude(pr.into, pr.short, pr.t, pr.node)
+	}
+	l.settleAt(pr.t, pr.node)
+}

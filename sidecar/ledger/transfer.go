@@ -1,0 +1,104 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// transferID names a transfer within its room. Both sides are one record.
+type transferID struct {
+	recv, send *instance
+	xfer       string
+}
+
+// transfer moves pages of a room from one instance to another.
+type transfer struct {
+	transferID
+	room *room
+	into *handoff
+
+	pull      bool
+	recvTick  uint64 // when the receiver started it, 0 if it did not say
+	sendTick  uint64
+	outcome   lifecycle.Outcome
+	gone      bool // its peer is gone
+	drained   bool
+	endedTick uint64
+	dummy     bool // the receiver named no page
+	names     bool // the receiver named its pages
+
+	targets []named // on the receiver
+	sources []named // on the sender
+	posted  int64   // bytes posted and not yet completed
+	staged  map[*pool]stagedBytes
+}
+
+// named are pages that a transfer names, of the generations of that tick.
+type named struct {
+	pool         *pool
+	first, count uint32
+	tick         uint64
+}
+
+// open reports whether the transfer was started and is not over.
+func (t *transfer) open() bool {
+	return (t.recvTick != 0 || t.sendTick != 0) && t.outcome == lifecycle.OutcomeNone && !t.gone
+}
+
+// running reports whether a write of it can still arrive (hard case 7).
+func (t *transfer) running() bool { return !t.drained }
+
+func (t *transfer) writer() *instance {
+	if t.pull {
+		return t.recv
+	}
+	return t.send
+}
+
+// transfer finds the record that both sides share, or begins it with inst as
+// the side given. nil: the room has too many.
+func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer {
+	id := transferID{recv, send, xfer}
+	if t := rm.transfers[id]; t != nil {
+		return t
+	}
+	if len(rm.transfers) >= l.cfg.Limits.Transfers {
+		l.stats.Forgotten.Transfers++
+		unsee(rm, nil, "the room has more transfers than are remembered")
+		return nil
+	}
+	t := &transfer{transferID: id, room: rm}
+	if rm.transfers == nil {
+		rm.transfers = map[transferID]*transfer{}
+	}
+	rm.transfers[id] = t
+	recv.running[t] = struct{}{}
+	send.running[t] = struct{}{}
+	t.into = l.handoff(rm, recv)
+	t.into.transfers = append(t.into.transfers, t)
+	l.meet(recv, send)
+	return t
+}
+
+// told finds the transfer that a completion or a drain speaks of, whichever
+// side was told.
+func (rm *room) told(inst, peer *instance, xfer string) *transfer {
+	if t := rm.transfers[transferID{inst, peer, xfer}]; t != nil {
+		return t
+	}
+	return rm.transfers[transferID{peer, inst, xfer}]
+}
+
+// drain ends the time in which writes of the transfer may arrive.
+func (l *Ledger) drain(t *transfer) {
+	if !t.drained {
+		t.drained = true
+		delete(t.recv.running, t)
+		delete(t.send.running, t)
+		l.retire(t.room)
+	}
+}
+
+// over notes that the transfer is over; its handoff may now settle.
+func (l *Ledger) over(t *transfer) {
+	t.endedTick = l.tick
+	t.into.lastEnd = l.now
+	l.settleLater(t.into)
+}

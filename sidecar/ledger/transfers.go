@@ -1,0 +1,199 @@
+package ledger
+
+import "github.com/kvwitness/kvwitness/engine/lifecycle"
+
+// checkTransfer asks what the start of a transfer can break.
+func (l *Ledger) checkTransfer(c *call) {
+	l.rejectedStart(c)
+	if c.pool == nil {
+		return
+	}
+	if l.reservesByWire(c) {
+		for _, run := range c.f.Pages {
+			for at := run.First; at < run.End(); at++ {
+				if p := &c.pool.pages[at]; p.act != 0 {
+					l.handedOutEarly(c, at, p)
+				}
+			}
+		}
+		return
+	}
+	for _, run := range c.f.Pages {
+		for at := run.First; at < run.End(); at++ {
+			p := &c.pool.pages[at]
+			if c.pool.mute(p) || l.foreignTransfer(c, at, p) {
+				continue
+			}
+			if c.f.Side == lifecycle.Sender && !c.f.Step.Has {
+				l.staleRead(c, at, p)
+			}
+		}
+	}
+}
+
+// reservesByWire is hard case 3: where an instance has no stream of its own,
+// the receiver's transfer_started on the wire is the reservation.
+func (l *Ledger) reservesByWire(c *call) bool {
+	return c.f.Src == lifecycle.Wire && c.f.Side == lifecycle.Receiver && !c.inst.engine
+}
+
+// transferStarted notes one side of a transfer and the pages that it names.
+func (l *Ledger) transferStarted(c *call) {
+	t, f := c.tr, c.f
+	t.pull = t.pull || f.Op == lifecycle.Pull
+	if f.Synthetic {
+		c.room.synthetic = true
+	}
+	if t.into.began == 0 {
+		t.into.began = l.tick
+	}
+	if f.Side == lifecycle.Receiver {
+		t.recvTick = orTick(t.recvTick, l.tick)
+	} else {
+		t.sendTick = orTick(t.sendTick, l.tick)
+	}
+	if t.drained && t.outcome == lifecycle.OutcomeNone {
+		return // it began before its peer was gone
+	}
+	if c.pool != nil {
+		if l.reservesByWire(c) {
+			l.reserveByWire(c)
+		}
+		l.namePages(c)
+	}
+	if f.Side == lifecycle.Receiver || t.recvTick != 0 {
+		l.watch(t.into)
+	}
+	if c.req != nil {
+		l.timeStall(c.req)
+	}
+}
+
+func orTick(had, now uint64) uint64 {
+	if had != 0 {
+		return had
+	}
+	return now
+}
+
+// namePages puts the transfer on the list of each page.
+func (l *Ledger) namePages(c *call) {
+	source := c.f.Side == lifecycle.Sender
+	for _, run := range c.f.Pages {
+		n := named{c.pool, run.First, run.Count, l.tick}
+		if source {
+			c.tr.sources = append(c.tr.sources, n)
+		} else {
+			c.tr.targets = append(c.tr.targets, n)
+		}
+		for at := run.First; at < run.End(); at++ {
+			p := &c.pool.pages[at]
+			if p.flags&null != 0 {
+				continue
+			}
+			if source {
+				p.flags |= wasRead
+			}
+			if c.pool.unseen(p) {
+				unsee(c.room, c.inst, "what a page in transfer holds is not known")
+			}
+			l.name(c.pool, at, c.tr, source)
+		}
+	}
+	if source && c.f.Step.Has {
+		l.awaitStep(c)
+	}
+}
+
+// reserveByWire begins the generations that a wire-only receiver names. They
+// are the room's, held by a request without an id.
+func (l *Ledger) reserveByWire(c *call) {
+	r := c.req
+	if r == nil {
+		r = &request{inst: c.inst, wire: true}
+		r.party = l.parties.add(party{req: r, inst: c.inst.name})
+		l.join(r, c.room)
+		c.req = r
+	}
+	for _, run := range c.f.Pages {
+		l.handOut(c.pool, run, r.party, ownerRef)
+	}
+}
+
+// transferCompleted ends a transfer.
+func (l *Ledger) transferCompleted(c *call) {
+	t, f, h := c.tr, c.f, c.tr.into
+	if t.outcome == lifecycle.OutcomeNone || f.Outcome == lifecycle.OK {
+		t.outcome = f.Outcome
+	}
+	if f.Outcome == lifecycle.OK {
+		h.completed, h.lastOK, h.node = true, f.T, f.Node
+		if f.Tokens.Has && f.Tokens.V > h.tokens.Or(-1) {
+			h.tokens = f.Tokens
+		}
+		l.claimPages(c)
+		l.promote(t)
+		l.drain(t)
+	}
+	l.over(t)
+	if f.Outcome == lifecycle.OK && f.Last {
+		l.judge(h, f.T, f.Node)
+	}
+}
+
+// claimPages takes the pages of a completion as claimed written by transfer.
+func (l *Ledger) claimPages(c *call) {
+	t := c.tr
+	if len(c.f.Pages) == 0 || len(t.targets) == 0 {
+		return
+	}
+	pl := t.targets[0].pool
+	if c.f.Pool != "" {
+		pl = t.recv.byName[c.f.Pool]
+	}
+	if pl == nil || pl.closed || !l.fits(pl, c.f.Pages, c.room) {
+		return
+	}
+	for _, run := range c.f.Pages {
+		for at := run.First; at < run.End(); at++ {
+			p := &pl.pages[at]
+			if p.flags&null != 0 || !t.into.named(pl, at) {
+				continue
+			}
+			p.flags |= claimed
+			if p.content != p.owner && p.flags&watched == 0 {
+				left, came := moves{ps: &l.parties}, moves{ps: &l.parties}
+				l.takesContent(p, p.owner, &left, &came)
+				came.arrive()
+				left.flush()
+			}
+		}
+	}
+}
+
+func (t *transfer) failed() bool { return t.outcome == lifecycle.Failed }
+
+// peerGone ends everything between two instances: nothing more can arrive.
+func (l *Ledger) peerGone(c *call) {
+	peer := l.insts[c.f.Peer]
+	if peer == nil {
+		return
+	}
+	l.parted(c.inst, func(t *transfer) bool { return t.recv == peer || t.send == peer })
+}
+
+// parted drains the transfers of an instance that are meant.
+func (l *Ledger) parted(inst *instance, meant func(*transfer) bool) {
+	var gone []*transfer
+	for t := range inst.running {
+		if meant(t) {
+			gone = append(gone, t)
+		}
+	}
+	sortTransfers(gone)
+	for _, t := range gone {
+		t.gone = true
+		l.drain(t)
+		l.over(t)
+	}
+}

@@ -1,0 +1,176 @@
+package ledger
+
+import (
+	"fmt"
+
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// A request has one verdict at each receiver (DESIGN section 1): violated; else
+// clean, which needs reservation, complete observed coverage, completion and no
+// gap; else unwitnessed, with what was not seen.
+
+// sayVerdicts gives a room's verdicts, once.
+func (l *Ledger) sayVerdicts(rm *room) {
+	if rm.said {
+		return
+	}
+	rm.said = true
+	for _, v := range l.verdictsOf(rm) {
+		l.give(v)
+	}
+}
+
+// revise says violated after all, where the verdict was given before the fact
+// that shows the violation came.
+func (l *Ledger) revise(rm *room) {
+	if !rm.said || rm.revised {
+		return
+	}
+	rm.revised = true
+	for _, v := range l.verdictsOf(rm) {
+		v.Why += ", found after the request had ended"
+		l.give(v)
+	}
+}
+
+func (l *Ledger) give(v finding.Verdict) {
+	l.stats.Verdicts[v.Verdict]++
+	l.verdicts = append(l.verdicts, v)
+}
+
+// verdictsOf judges a room: once for each receiver, or once for the request
+// where there is none.
+func (l *Ledger) verdictsOf(rm *room) []finding.Verdict {
+	var all []finding.Verdict
+	for _, h := range rm.receivers() {
+		v := finding.Verdict{Req: rm.name(h.req), Room: rm.id, Inst: h.recv.name, T: l.now, Synthetic: rm.isSynthetic()}
+		v.Verdict, v.Why = rm.outcome(h)
+		all = append(all, v)
+	}
+	if all != nil || rm.firstInst() == nil {
+		return all
+	}
+	inst := rm.firstInst()
+	v := finding.Verdict{Req: rm.name(rm.on(inst)), Room: rm.id, Inst: inst.name, T: l.now, Synthetic: rm.isSynthetic()}
+	v.Verdict, v.Why = rm.localOutcome()
+	return append(all, v)
+}
+
+// receivers is hard case 3: who started a receiver-side transfer; else the
+// peers that a sender named; else those told of a completion that had
+// reserved.
+func (rm *room) receivers() []*handoff {
+	var started, named, told []*handoff
+	for _, h := range rm.handoffs {
+		switch {
+		case h.startedByReceiver():
+			started = append(started, h)
+		case h.began != 0:
+			named = append(named, h)
+		case h.req != nil && len(h.req.past)+h.req.owned > 0:
+			told = append(told, h)
+		}
+	}
+	switch {
+	case started != nil:
+		return started
+	case named != nil:
+		return named
+	}
+	return told
+}
+
+func (h *handoff) startedByReceiver() bool {
+	for _, t := range h.transfers {
+		if t.recvTick != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (rm *room) outcome(h *handoff) (finding.Outcome, string) {
+	if rm.violated != "" {
+		return finding.Violated, rm.violated
+	}
+	if why := rm.notSeen(h); why != "" {
+		return finding.Unwitnessed, why
+	}
+	return finding.Clean, "every owed page was seen to be written"
+}
+
+// notSeen is the first thing that stands between a handoff and clean.
+func (rm *room) notSeen(h *handoff) string {
+	for _, u := range rm.unseen {
+		if u.inst == nil || u.inst == h.recv || h.sentBy(u.inst) {
+			return u.what
+		}
+	}
+	switch {
+	case !h.completed:
+		return "the handoff was not completed"
+	case !h.startedByReceiver() && (h.req == nil || h.req.owned+len(h.req.past) == 0):
+		return "no reservation was named"
+	case !h.proven:
+		return fmt.Sprintf("the data into %s were not watched", h.recv.name)
+	case !h.sealed:
+		return "not every owed page was seen to be written"
+	}
+	return ""
+}
+
+func (h *handoff) sentBy(inst *instance) bool {
+	for _, t := range h.transfers {
+		if t.send == inst {
+			return true
+		}
+	}
+	return false
+}
+
+func (rm *room) localOutcome() (finding.Outcome, string) {
+	switch {
+	case rm.violated != "":
+		return finding.Violated, rm.violated
+	case len(rm.unseen) > 0:
+		return finding.Unwitnessed, rm.unseen[0].what
+	}
+	return finding.Unwitnessed, "no handoff: what was written locally is only claimed"
+}
+
+// name is the request's id, else that of another half of the room.
+func (rm *room) name(r *request) string {
+	if r != nil && !r.wire {
+		return r.id
+	}
+	for _, other := range rm.reqs {
+		if !other.wire {
+			return other.id
+		}
+	}
+	return ""
+}
+
+// firstInst is the first instance that admitted the room's request, else the
+// first that named it.
+func (rm *room) firstInst() *instance {
+	for _, r := range rm.reqs {
+		if r.admitted {
+			return r.inst
+		}
+	}
+	if len(rm.reqs) > 0 {
+		return rm.reqs[0].inst
+	}
+	return nil
+}
+
+func (rm *room) isSynthetic() bool {
+	for _, r := range rm.reqs {
+		if r.synthetic {
+			return true
+		}
+	}
+	return rm.synthetic
+}

@@ -1,0 +1,194 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// nodeVRAM is the last that the driver said of each process on each GPU of a
+// node.
+type nodeVRAM struct {
+	samples map[vramKey]vramSample
+}
+
+type vramKey struct {
+	gpu string
+	pid int64
+}
+
+type vramSample struct {
+	bytes uint64
+	tick  uint64
+	said  bool // as a foreign process
+}
+
+// vramState is what vram_mismatch remembers of an instance.
+type vramState struct {
+	regions  []registered
+	openTick uint64 // of the last pool opened: samples before it say nothing of it
+	said     string // the last mismatch, so that it is said once
+}
+
+// registered is a region registered for RDMA.
+type registered struct {
+	base, bytes uint64
+	memory      lifecycle.Memory
+}
+
+func (l *Ledger) regionRegistered(c *call) {
+	r := registered{c.f.Base, c.f.Bytes, c.f.Memory}
+	v := &c.inst.vram
+	if slices.Contains(v.regions, r) {
+		return
+	}
+	if len(v.regions) >= l.cfg.Limits.Samples {
+		l.stats.Forgotten.Samples++
+		return
+	}
+	v.regions = append(v.regions, r)
+	l.vramMismatch(c.inst)
+}
+
+func (l *Ledger) regionDeregistered(c *call) {
+	v := &c.inst.vram
+	v.regions = slices.DeleteFunc(v.regions, func(r registered) bool {
+		return r.base == c.f.Base && r.bytes == c.f.Bytes
+	})
+}
+
+func (l *Ledger) vramPoolOpened(pl *pool) { pl.inst.vram.openTick = l.tick }
+
+// vramUsage notes a sample and asks what it contradicts.
+func (l *Ledger) vramUsage(c *call) {
+	u := c.f.VRAM
+	node := l.vram[c.f.Node]
+	if node == nil {
+		if len(l.vram) >= l.cfg.Limits.Instances {
+			l.stats.Forgotten.Samples++
+			return
+		}
+		node = &nodeVRAM{samples: map[vramKey]vramSample{}}
+		l.vram[c.f.Node] = node
+	}
+	key := vramKey{u.GPU, u.PID}
+	had, known := node.samples[key]
+	if !known && len(node.samples) >= l.cfg.Limits.Samples {
+		l.stats.Forgotten.Samples++
+		return
+	}
+	node.samples[key] = vramSample{bytes: c.f.Bytes, tick: l.tick, said: had.said}
+	l.foreignProcess(c, node, key)
+	l.vramMismatch(c.inst)
+}
+
+// vramMismatch: a pool, or a registered region, is larger than what the driver
+// says that the instance's processes hold.
+func (l *Ledger) vramMismatch(inst *instance) {
+	held, complete := l.vramHeld(inst)
+	if !complete {
+		return
+	}
+	what, claim := inst.beyond(held)
+	if what == inst.vram.said {
+		return
+	}
+	if inst.vram.said = what; what != "" {
+		l.accuse(finding.VRAMMismatch, inst, nil, nil, nil).
+			say(claim, fmt.Sprintf("the driver says that its processes hold %d bytes", held))
+	}
+}
+
+// beyond names what does not fit into the bytes held, "" if all does.
+func (i *instance) beyond(held uint64) (what, claim string) {
+	var pools uint64
+	for _, pl := range i.pools {
+		if pl == nil || pl.Role == "host" || pl.PageBytes == 0 {
+			continue
+		}
+		if n := pl.PageBytes * uint64(len(pl.pages)); n/pl.PageBytes == uint64(len(pl.pages)) {
+			pools += n
+		}
+	}
+	if pools > held {
+		return "pools", fmt.Sprintf("its pools take %d bytes", pools)
+	}
+	for _, r := range i.vram.regions {
+		if r.memory == lifecycle.VRAM && r.bytes > held {
+			return fmt.Sprintf("region %x", r.base), fmt.Sprintf("it registered %d bytes of vram at 0x%x", r.bytes, r.base)
+		}
+	}
+	return "", ""
+}
+
+// vramHeld sums what the instance's processes hold. complete: it named them,
+// and each was sampled since its last pool was opened.
+func (l *Ledger) vramHeld(inst *instance) (held uint64, complete bool) {
+	node := l.vram[inst.node]
+	pids := inst.pids()
+	if node == nil || len(pids) == 0 {
+		return 0, false
+	}
+	for _, pid := range pids {
+		found := false
+		for key, s := range node.samples {
+			if key.pid == pid && s.tick > inst.vram.openTick {
+				held += s.bytes
+				found = true
+			}
+		}
+		if !found {
+			return 0, false
+		}
+	}
+	return held, true
+}
+
+func (i *instance) pids() (pids []int64) {
+	for _, pl := range i.pools {
+		if pl == nil {
+			continue
+		}
+		for _, pid := range pl.PIDs {
+			if !slices.Contains(pids, pid) {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// foreignProcess: somebody who is no engine's process holds memory on a GPU
+// that an engine uses.
+func (l *Ledger) foreignProcess(c *call, node *nodeVRAM, key vramKey) {
+	s := node.samples[key]
+	if len(c.inst.pids()) == 0 || s.said || c.f.Bytes == 0 || l.engineProcess(c.f.Node, key.pid) || !l.engineGPU(node, c.f.Node, key.gpu) {
+		return
+	}
+	s.said = true
+	node.samples[key] = s
+	l.accuse(finding.VRAMMismatch, c.inst, nil, nil, nil).
+		say("the GPU is the engine's", fmt.Sprintf("process %d, of no engine, holds %d bytes on GPU %s", key.pid, c.f.Bytes, key.gpu))
+}
+
+// engineProcess reports whether an instance of the node names the process.
+func (l *Ledger) engineProcess(node string, pid int64) bool {
+	for _, inst := range l.insts {
+		if inst.node == node && slices.Contains(inst.pids(), pid) {
+			return true
+		}
+	}
+	return false
+}
+
+// engineGPU reports whether an engine's process was seen on the GPU.
+func (l *Ledger) engineGPU(node *nodeVRAM, name, gpu string) bool {
+	for key := range node.samples {
+		if key.gpu == gpu && l.engineProcess(name, key.pid) {
+			return true
+		}
+	}
+	return false
+}

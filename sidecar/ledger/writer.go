@@ -1,0 +1,189 @@
+package ledger
+
+import (
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// whoseWrite is hard case 8: which transfer bytes on a page belong to. It
+// returns the activity that they cover, or 0 where they cover nothing: a write
+// after release, one of two that could own it, or a stranger's.
+func (l *Ledger) whoseWrite(c *call, from *instance, pl *pool, at uint32) uint32 {
+	p := &pl.pages[at]
+	if a := p.act; a != 0 {
+		// The common case: one open transfer names the page, and nothing in the
+		// fact points elsewhere.
+		rec := &pl.acts[a]
+		if rec.next == 0 && !rec.source && rec.born == p.born && rec.tr.send == from && p.held() &&
+			rec.tr.open() && (c.f.Xfer == "" || c.f.Xfer == rec.tr.xfer) && !c.f.FromAddr.Has {
+			return a
+		}
+	}
+	a, two := l.candidate(c, from, pl, p)
+	if two {
+		return 0
+	}
+	if a == 0 {
+		l.strangersBytes(c, pl, at, p)
+		return 0
+	}
+	rec := &pl.acts[a]
+	if rec.born == p.born && p.held() {
+		return a
+	}
+	l.writeAfterRelease(c, rec, pl, at, p)
+	return 0
+}
+
+// candidate picks the transfer by xfer, else by the holder of the source
+// address, else the one open, else the last that ended. two: more than one
+// request could own the write, so both are unwitnessed.
+func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uint32, two bool) {
+	fits := func(t *transfer) bool { return from == nil && c.f.From == "" || t.send == from && from != nil }
+	if c.f.Xfer != "" {
+		if a := l.newestOf(pl, p, func(t *transfer) bool { return fits(t) && t.xfer == c.f.Xfer }); a != 0 {
+			return a, false
+		}
+	}
+	if rooms := l.sourceRooms(c, from); len(rooms) > 0 {
+		a := l.newestOf(pl, p, func(t *transfer) bool { return fits(t) && rooms[t.room] })
+		if a != 0 || c.f.Xfer == "" && len(rooms) == 1 {
+			return a, false
+		}
+	}
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.source || !rec.tr.open() || !fits(rec.tr) {
+			continue
+		}
+		switch {
+		case pick == 0:
+			pick = a
+		case pl.acts[pick].tr.room != rec.tr.room:
+			l.couldOwn(pl, p, fits)
+			return 0, true
+		case rec.born > pl.acts[pick].born:
+			pick = a
+		}
+	}
+	if pick == 0 {
+		pick = l.newestOf(pl, p, fits)
+	}
+	return pick, false
+}
+
+// couldOwn makes every request that could own a write unwitnessed.
+func (l *Ledger) couldOwn(pl *pool, p *page, fits func(*transfer) bool) {
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; !rec.source && rec.tr.open() && fits(rec.tr) {
+			unsee(rec.tr.room, pl.inst, "bytes could be of two requests")
+		}
+	}
+}
+
+// newestOf is the latest target activity whose transfer is wanted, an open
+// transfer before one that ended.
+func (l *Ledger) newestOf(pl *pool, p *page, want func(*transfer) bool) (pick uint32) {
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		rec := &pl.acts[a]
+		if rec.source || !want(rec.tr) {
+			continue
+		}
+		if pick == 0 || later(rec.tr, pl.acts[pick].tr) {
+			pick = a
+		}
+	}
+	return pick
+}
+
+func later(a, b *transfer) bool {
+	if a.open() != b.open() {
+		return a.open()
+	}
+	return !a.open() && a.endedTick > b.endedTick
+}
+
+// sourceRooms are the rooms whose request on the sender holds the page at the
+// source address; nil where that is not known.
+func (l *Ledger) sourceRooms(c *call, from *instance) map[*room]bool {
+	if !c.f.FromAddr.Has || from == nil {
+		return nil
+	}
+	st, _ := from.stretchAt(c.f.FromAddr.V)
+	if st == nil || st.bit < 0 {
+		return nil
+	}
+	at, _ := st.page(c.f.FromAddr.V - st.base)
+	if st.pool.mute(&st.pool.pages[at]) {
+		return nil
+	}
+	var rooms map[*room]bool
+	l.eachHolder(st.pool, at, func(r *request) {
+		if rooms == nil {
+			rooms = map[*room]bool{}
+		}
+		rooms[r.room] = true
+	})
+	return rooms
+}
+
+// strangersBytes: no transfer from that peer, open or ended, targets the page.
+func (l *Ledger) strangersBytes(c *call, pl *pool, at uint32, p *page) {
+	if pl.mute(p) || !c.inst.engine || !pl.promises(lifecycle.TransferStarted) || c.f.Outcome == lifecycle.Errored {
+		return
+	}
+	var req *request
+	var rm *room
+	if t := l.runningAs(c); t != nil {
+		rm, req = t.room, t.room.on(c.inst)
+		if req != nil && req.holds(pl, at, p) {
+			return
+		}
+	}
+	l.accuse(finding.ForeignPage, c.inst, req, rm, pl).on(l, at, p.content).
+		say("no transfer names the page", "bytes from "+firstOf(c.f.From, "an unknown instance")+" arrived there")
+}
+
+// runningAs is the transfer that a fact names by xfer and peer, though not on
+// this page.
+func (l *Ledger) runningAs(c *call) *transfer {
+	if c.f.Xfer == "" || c.f.From == "" {
+		return nil
+	}
+	for t := range c.inst.running {
+		if t.xfer == c.f.Xfer && t.send.name == c.f.From {
+			return t
+		}
+	}
+	return nil
+}
+
+// sourceRead: the page at the source address was read for the transfer. It is
+// stale where it was not written in its present generation.
+func (l *Ledger) sourceRead(c *call, from *instance) {
+	st, _ := from.stretchAt(c.f.FromAddr.V)
+	if st == nil || st.bit < 0 || c.f.Outcome == lifecycle.Errored {
+		return
+	}
+	end := min(c.f.FromAddr.V-st.base+c.f.Bytes, st.bytes)
+	for off := c.f.FromAddr.V - st.base; off < end; {
+		at, in := st.page(off)
+		p := &st.pool.pages[at]
+		if !p.written() && !st.pool.mute(p) {
+			l.staleSource(c, from, st.pool, at, p)
+		}
+		off += st.stride - in
+	}
+}
+
+func (l *Ledger) staleSource(c *call, from *instance, pl *pool, at uint32, p *page) {
+	claim, seen, stale := l.stale(pl, p)
+	if !stale {
+		return
+	}
+	var req *request
+	if p.flags&ownerRef != 0 {
+		req = l.parties.all[p.owner].req
+	}
+	l.accuse(finding.StaleRead, from, req, nil, pl).on(l, at, p.content).say("sent; "+claim, seen)
+}
