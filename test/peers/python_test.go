@@ -189,7 +189,9 @@ func (p *program) try(request map[string]any, answer any) error {
 			if answer == nil {
 				return nil
 			}
-			if err := json.Unmarshal(rest, answer); err != nil {
+			numbers := json.NewDecoder(bytes.NewReader(rest))
+			numbers.UseNumber() // addresses and rooms have more bits than a float64
+			if err := numbers.Decode(answer); err != nil {
 				return fmt.Errorf("%s: answer %.200q: %w", p.name, got, err)
 			}
 			return nil
