@@ -9,6 +9,7 @@ import (
 const batchPasses = 16
 
 type batchID struct {
+	t     int64
 	inst  string
 	src   lifecycle.Src
 	epoch lifecycle.Opt[uint64]
@@ -104,7 +105,7 @@ func admitsToo(group []held, f *lifecycle.Fact) bool {
 	return false
 }
 
-func batchOf(f *lifecycle.Fact) batchID { return batchID{f.Inst, f.Src, f.Epoch} }
+func batchOf(f *lifecycle.Fact) batchID { return batchID{f.T, f.Inst, f.Src, f.Epoch} }
 
 // takeNumbers notes the sequence numbers of a group, and what is missing
 // before them.

@@ -42,10 +42,19 @@ func (l *Ledger) accuse(kind finding.Kind, inst *instance, req *request, rm *roo
 // on adds a page and whose data lay in it.
 func (b *breach) on(l *Ledger, at uint32, whose partyID) *breach {
 	b.pages = append(b.pages, at)
-	if p, known := l.parties.show(whose); known {
+	if p, known := l.others(b.req, whose); known {
 		b.expose(p)
 	}
 	return b
+}
+
+// others shows a party, unless it is the request itself: a request's own data
+// are not exposed to it.
+func (l *Ledger) others(r *request, whose partyID) (finding.Party, bool) {
+	if r != nil && r.party == whose {
+		return finding.Party{}, false
+	}
+	return l.parties.show(whose)
 }
 
 func (b *breach) expose(p finding.Party) {

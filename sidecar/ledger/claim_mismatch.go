@@ -64,7 +64,7 @@ func (l *Ledger) pagesMismatch(h *handoff) {
 		if s.recv == 0 || s.send == 0 || s.recv == s.send || s.tokens != 0 {
 			continue
 		}
-		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, nil).
+		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, h.mainPool()).
 			say(fmt.Sprintf("the receiver named %d pages", s.recv), fmt.Sprintf("%s named %d", send.name, s.send))
 	}
 }

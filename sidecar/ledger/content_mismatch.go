@@ -32,9 +32,32 @@ func (l *Ledger) contentMismatch(c *call) {
 			continue
 		}
 		pl := recv.byName[d.pool]
-		l.accuse(finding.ContentMismatch, recv, c.room.on(recv), c.room, pl).
-			say("handed over unchanged", "the digests of sender and receiver differ")
+		b := l.accuse(finding.ContentMismatch, recv, c.room.on(recv), c.room, pl)
+		b.say("handed over unchanged", "the digests of sender and receiver differ")
+		if at, known := c.room.promptPage(recv, pl, d.page); known {
+			b.pages = append(b.pages, at)
+		}
 	}
+}
+
+// promptPage is the page that holds the prompt's page n, as far as the order of
+// the request's pages is known.
+func (rm *room) promptPage(recv *instance, pl *pool, n lifecycle.Opt[int64]) (uint32, bool) {
+	r := rm.on(recv)
+	if r == nil || pl == nil || !n.Has {
+		return 0, false
+	}
+	logical := r.firstLogical(pl)
+	for _, g := range r.given {
+		if g.pool != pl.index {
+			continue
+		}
+		if n.V >= logical && n.V < logical+int64(g.count) {
+			return g.first + uint32(n.V-logical), true
+		}
+		logical += int64(g.count)
+	}
+	return 0, false
 }
 
 func digestOf(c *call) digest {

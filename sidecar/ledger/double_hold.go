@@ -36,7 +36,7 @@ func (l *Ledger) doubleHold(c *call, at uint32, p *page, named map[uint32]bool) 
 	if p.refs == 0 {
 		by = "the prefix cache"
 	}
-	l.accuse(finding.DoubleHold, c.inst, c.req, c.room, c.pool).on(l, at, p.owner).
+	l.accuse(finding.DoubleHold, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 		say("reserved as if it were free", "still held by "+by)
 }
 

@@ -50,6 +50,6 @@ func (l *Ledger) doubleRelease(c *call, at uint32, p *page) {
 	if p.held() {
 		seen = "held by others only"
 	}
-	l.accuse(finding.DoubleRelease, c.inst, c.req, c.room, c.pool).on(l, at, p.owner).
+	l.accuse(finding.DoubleRelease, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 		say("gave back a reference", seen)
 }

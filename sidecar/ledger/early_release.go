@@ -16,7 +16,7 @@ func (l *Ledger) releasedEarly(c *call, at uint32, p *page) {
 		if req == nil {
 			req = t.room.on(c.inst)
 		}
-		l.accuse(finding.EarlyRelease, c.inst, req, t.room, c.pool).on(l, at, p.owner).
+		l.accuse(finding.EarlyRelease, c.inst, req, t.room, c.pool).on(l, at, p.content).
 			say("released", notDrained(t, source))
 	}
 }
@@ -29,7 +29,7 @@ func (l *Ledger) handedOutEarly(c *call, at uint32, p *page) {
 		return
 	}
 	if t, source := l.undrained(c.pool, p); t != nil && t.room != c.room {
-		l.accuse(finding.EarlyRelease, c.inst, t.room.on(c.inst), t.room, c.pool).on(l, at, p.owner).
+		l.accuse(finding.EarlyRelease, c.inst, t.room.on(c.inst), t.room, c.pool).on(l, at, p.content).
 			say("handed out again", notDrained(t, source))
 	}
 }

@@ -155,9 +155,6 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	h.judged = true
 	delete(h.recv.waiting, h)
 	l.sealPages(h)
-	if h.req != nil {
-		h.req.given = nil
-	}
 	l.settleAt(t, node)
 	l.retire(h.room)
 }

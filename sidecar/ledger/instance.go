@@ -18,10 +18,8 @@ type instance struct {
 	streams [lifecycle.NumSrc][]*stream
 	sight   sight
 
-	engine   bool   // a fact of src engine was applied
-	gapAt    uint64 // tick of the last gap in its engine or wire stream
-	knowFrom uint64 // pages handed out before this tick are unknown
-	step     int64  // the latest scheduling step said
+	engine bool  // a fact of src engine was applied
+	step   int64 // the latest scheduling step said
 
 	running map[*transfer]struct{} // not drained, to it or from it
 	waiting map[*handoff]struct{}  // into it, not judged

@@ -41,12 +41,7 @@ func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 	if first >= last {
 		return o
 	}
-	whole := ceilDiv(prompt.V, pl.PageTokens)
-	base := int64(0)
-	if total := givenIn(h.req.given, pl.index); total < whole && pl.Owes != lifecycle.OwesState {
-		base = max(0, min(h.prefixTokens()/pl.PageTokens, whole-total))
-	}
-	logical := base
+	logical := h.req.firstLogical(pl)
 	for _, g := range h.req.given {
 		if g.pool != pl.index {
 			continue
@@ -61,6 +56,17 @@ func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 		o.unnamed = last - max(logical, first)
 	}
 	return o
+}
+
+// firstLogical is which page of the prompt the first page is that the request
+// was given: where it was given fewer than the whole prompt needs, those of its
+// prefix are not among them.
+func (r *request) firstLogical(pl *pool) int64 {
+	whole := ceilDiv(r.prompt.V, pl.PageTokens)
+	if total := givenIn(r.given, pl.index); total < whole && pl.Owes != lifecycle.OwesState {
+		return r.prefix.Or(0) / pl.PageTokens
+	}
+	return 0
 }
 
 // owedRange is the logical pages [first, last) that the tokens owe.

@@ -130,7 +130,7 @@ func (l *Ledger) write(c *call) {
 			}
 			p.flags |= fill
 			filled++
-			if p.content != p.owner {
+			if p.content != p.owner && p.written() {
 				l.takesContent(p, p.owner, &left, &came)
 			}
 		}

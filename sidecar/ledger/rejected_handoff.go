@@ -14,9 +14,9 @@ import (
 func (l *Ledger) rejectedStart(c *call) {
 	switch {
 	case c.room.rejectedBy(c.inst) != nil:
-		l.wentOn(c, c.inst, "rejected", "then started a transfer")
+		l.wentOn(c, "rejected", "then started a transfer")
 	case c.req != nil && c.req.aborted:
-		l.wentOn(c, c.inst, "aborted", "then started a transfer")
+		l.wentOn(c, "aborted", "then started a transfer")
 	}
 }
 
@@ -28,11 +28,11 @@ func (l *Ledger) rejectedCompletion(c *call) {
 		return
 	}
 	if rej := c.room.rejectedBy(t.send); rej != nil && (t.sendTick == 0 || t.sendTick > rej.tick) {
-		l.wentOn(c, t.send, "rejected", "then its transfer was completed")
+		l.wentOn(c, "rejected by "+t.send.name, "then its transfer was completed")
 		return
 	}
 	if rej := c.room.rejectedBy(t.recv); rej != nil && t.recvTick > rej.tick {
-		l.wentOn(c, t.recv, "rejected", "then its transfer was completed")
+		l.wentOn(c, "rejected by "+t.recv.name, "then its transfer was completed")
 	}
 }
 
@@ -43,9 +43,9 @@ func (l *Ledger) rejectedSuccess(c *call) {
 		return
 	}
 	if len(c.room.rejects) > 0 && !(c.req.read && !c.req.readFar) {
-		l.wentOn(c, c.inst, "rejected by "+c.room.rejects[0].inst.name, "then finished as a success")
+		l.wentOn(c, "rejected by "+c.room.rejects[0].inst.name, "then finished as a success")
 	} else if c.req.aborted {
-		l.wentOn(c, c.inst, "aborted", "then finished as a success")
+		l.wentOn(c, "aborted", "then finished as a success")
 	}
 }
 
@@ -53,14 +53,21 @@ func (l *Ledger) rejectedSuccess(c *call) {
 // aborted it.
 func (l *Ledger) abortedReservation(c *call) {
 	if c.req != nil && c.req.aborted {
-		l.wentOn(c, c.inst, "aborted", "then pages were reserved for it")
+		l.wentOn(c, "aborted", "then pages were reserved for it")
 	}
 }
 
-func (l *Ledger) wentOn(c *call, inst *instance, claim, then string) {
-	req := c.room.on(inst)
-	if c.req != nil && c.req.inst == inst {
-		req = c.req
+// wentOn accuses the instance that the fact is about, and its request.
+func (l *Ledger) wentOn(c *call, claim, then string) {
+	req := c.req
+	if req == nil {
+		req = c.room.on(c.inst)
 	}
-	l.accuse(finding.RejectedHandoff, inst, req, c.room, nil).say(claim, then)
+	b := l.accuse(finding.RejectedHandoff, c.inst, req, c.room, c.pool)
+	b.say(claim, then)
+	for _, run := range c.f.Pages {
+		for at := run.First; c.pool != nil && at < run.End(); at++ {
+			b.pages = append(b.pages, at)
+		}
+	}
 }

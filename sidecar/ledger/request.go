@@ -15,7 +15,7 @@ type request struct {
 	shares spans   // references on pages of others
 	past   spans   // references given back, with step and time
 	lost   spans   // pages handed out to others while it held them
-	given  []given // its pages in the order of its tokens, until its handoff is judged
+	given  []given // its pages in the order of its tokens
 	owned  int     // pages that it reserved and still holds
 
 	admitted  bool

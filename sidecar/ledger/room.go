@@ -88,9 +88,7 @@ func (l *Ledger) join(r *request, rm *room) {
 // rejoin moves a request whose room is said late from its private one.
 func (l *Ledger) rejoin(r *request, rm *room) {
 	old := r.room
-	for _, rej := range old.rejects {
-		rm.rejects = append(rm.rejects, rej)
-	}
+	rm.rejects = append(rm.rejects, old.rejects...)
 	rm.violated = firstOf(rm.violated, old.violated)
 	for _, u := range old.unseen {
 		unsee(rm, u.inst, u.what)

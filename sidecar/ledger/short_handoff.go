@@ -59,7 +59,7 @@ func (l *Ledger) shortage(h *handoff) shortage {
 func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 	named := h.targetsIn(pl)
 	owed := l.owedByTokens(h, pl)
-	if len(named) == 0 && len(owed.pages) == 0 && owed.unnamed == 0 {
+	if len(named) == 0 && (h.req == nil || givenIn(h.req.given, pl.index) == 0) {
 		return
 	}
 	if pl.Path == lifecycle.PathStaged {
@@ -130,7 +130,7 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		return
 	}
 	watching := p.flags&watched != 0 || h.covered()
-	whose, known := l.parties.show(p.content)
+	whose, known := l.others(h.req, p.content)
 	s.pages = append(s.pages, lacking{
 		pool: pl, at: o.at, whose: whose, known: known, claim: p.flags&claimed != 0,
 		accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
@@ -216,9 +216,22 @@ func (l *Ledger) fewTokens(h *handoff) {
 		return
 	}
 	if owed := prompt.V - h.prefixTokens(); h.tokens.V < owed {
-		pl := h.mainPool()
-		l.shortIn(h, pl).also(fmt.Sprintf("%d of %d owed tokens were handed over", h.tokens.V, owed))
+		l.shortOfTokens(h).also(fmt.Sprintf("%d of %d owed tokens were handed over", h.tokens.V, owed))
 	}
+}
+
+// shortOfTokens is the breach that already says which pages are missing, else
+// one that names no pool.
+func (l *Ledger) shortOfTokens(h *handoff) *breach {
+	for i := range l.breaches {
+		if b := &l.breaches[i]; b.kind == finding.ShortHandoff && b.room == h.room && b.inst == h.recv {
+			return b
+		}
+	}
+	h.short = true
+	b := l.accuse(finding.ShortHandoff, h.recv, h.req, h.room, nil)
+	b.say("handed off as complete", "too little, as the completion itself says")
+	return b
 }
 
 func (b *breach) also(what string) { b.seen += "; " + what }

@@ -113,7 +113,7 @@ func (l *Ledger) loseSight(inst *instance, of lifecycle.Src, peer string, told f
 func (l *Ledger) watch(h *handoff) {
 	if h.covered() {
 		h.eachTarget(func(pl *pool, at uint32, tick uint64) {
-			if p := &pl.pages[at]; p.born <= tick {
+			if p := &pl.pages[at]; p.born <= tick && pl.Path == lifecycle.PathDirect {
 				p.flags |= watched
 			}
 		})

@@ -81,12 +81,11 @@ type pendingRead struct {
 }
 
 type pendingPage struct {
-	at     uint32
-	whose  finding.Party
-	known  bool
-	claim  string
-	seen   string
-	source bool
+	at    uint32
+	whose finding.Party
+	known bool
+	claim string
+	seen  string
 }
 
 // awaitStep sets the unwritten pages of a read with a step aside.
@@ -99,7 +98,7 @@ func (l *Ledger) awaitStep(c *call) *pendingRead {
 				continue
 			}
 			if claim, seen, stale := l.stale(c.pool, p); stale {
-				whose, known := l.parties.show(p.content)
+				whose, known := l.others(c.req, p.content)
 				unwritten = append(unwritten, pendingPage{at: at, whose: whose, known: known, claim: claim, seen: seen})
 			}
 		}

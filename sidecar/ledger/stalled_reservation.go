@@ -18,7 +18,19 @@ func (l *Ledger) stalledReservation(r *request) {
 		return
 	}
 	r.stalled = true
-	l.accuse(finding.StalledReservation, r.inst, r, nil, nil).
-		say(fmt.Sprintf("%d pages reserved", r.owned), fmt.Sprintf("no progress for %v", l.cfg.Stall))
+	for _, pl := range r.inst.pools {
+		if pl != nil {
+			l.stalledIn(r, pl)
+		}
+	}
 	l.settleAt(l.now, r.inst.node)
+}
+
+func (l *Ledger) stalledIn(r *request, pl *pool) {
+	for i := range pl.pages {
+		if p := &pl.pages[i]; p.owner == r.party && p.flags&ownerRef != 0 {
+			l.accuse(finding.StalledReservation, r.inst, r, nil, pl).on(l, uint32(i), p.content).
+				say("reserved", fmt.Sprintf("no progress for %v", l.cfg.Stall))
+		}
+	}
 }

@@ -21,8 +21,6 @@ type transfer struct {
 	gone      bool // its peer is gone
 	drained   bool
 	endedTick uint64
-	dummy     bool // the receiver named no page
-	names     bool // the receiver named its pages
 
 	targets []named // on the receiver
 	sources []named // on the sender
@@ -44,13 +42,6 @@ func (t *transfer) open() bool {
 
 // running reports whether a write of it can still arrive (hard case 7).
 func (t *transfer) running() bool { return !t.drained }
-
-func (t *transfer) writer() *instance {
-	if t.pull {
-		return t.recv
-	}
-	return t.send
-}
 
 // transfer finds the record that both sides share, or begins it with inst as
 // the side given. nil: the room has too many.

@@ -161,7 +161,7 @@ func (l *Ledger) claimPages(c *call) {
 				continue
 			}
 			p.flags |= claimed
-			if p.content != p.owner && p.flags&watched == 0 {
+			if p.content != p.owner && p.written() {
 				left, came := moves{ps: &l.parties}, moves{ps: &l.parties}
 				l.takesContent(p, p.owner, &left, &came)
 				came.arrive()

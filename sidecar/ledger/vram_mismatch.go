@@ -91,36 +91,47 @@ func (l *Ledger) vramMismatch(inst *instance) {
 	if !complete {
 		return
 	}
-	what, claim := inst.beyond(held)
+	what, claim, pl := inst.beyond(held)
 	if what == inst.vram.said {
 		return
 	}
 	if inst.vram.said = what; what != "" {
-		l.accuse(finding.VRAMMismatch, inst, nil, nil, nil).
+		l.accuse(finding.VRAMMismatch, inst, nil, nil, pl).
 			say(claim, fmt.Sprintf("the driver says that its processes hold %d bytes", held))
 	}
 }
 
-// beyond names what does not fit into the bytes held, "" if all does.
-func (i *instance) beyond(held uint64) (what, claim string) {
+// beyond names what does not fit into the bytes held, "" if all does, and the
+// largest pool where it is the pools.
+func (i *instance) beyond(held uint64) (what, claim string, largest *pool) {
 	var pools uint64
 	for _, pl := range i.pools {
-		if pl == nil || pl.Role == "host" || pl.PageBytes == 0 {
+		if pl == nil || pl.Role == "host" {
 			continue
 		}
-		if n := pl.PageBytes * uint64(len(pl.pages)); n/pl.PageBytes == uint64(len(pl.pages)) {
-			pools += n
+		if pl.vramBytes() > 0 && (largest == nil || pl.vramBytes() > largest.vramBytes()) {
+			largest = pl
 		}
+		pools += pl.vramBytes()
 	}
 	if pools > held {
-		return "pools", fmt.Sprintf("its pools take %d bytes", pools)
+		return "pools", fmt.Sprintf("its pools take %d bytes", pools), largest
 	}
 	for _, r := range i.vram.regions {
 		if r.memory == lifecycle.VRAM && r.bytes > held {
-			return fmt.Sprintf("region %x", r.base), fmt.Sprintf("it registered %d bytes of vram at 0x%x", r.bytes, r.base)
+			return fmt.Sprintf("region %x", r.base), fmt.Sprintf("it registered %d bytes of vram at 0x%x", r.bytes, r.base), nil
 		}
 	}
-	return "", ""
+	return "", "", nil
+}
+
+// vramBytes is the size of a pool, 0 where it is not said or cannot be.
+func (pl *pool) vramBytes() uint64 {
+	n := pl.PageBytes * uint64(len(pl.pages))
+	if pl.PageBytes == 0 || n/pl.PageBytes != uint64(len(pl.pages)) || n > lifecycle.MaxBytes {
+		return 0
+	}
+	return n
 }
 
 // vramHeld sums what the instance's processes hold. complete: it named them,

@@ -133,15 +133,28 @@ func (l *Ledger) strangersBytes(c *call, pl *pool, at uint32, p *page) {
 		return
 	}
 	var req *request
-	var rm *room
-	if t := l.runningAs(c); t != nil {
-		rm, req = t.room, t.room.on(c.inst)
-		if req != nil && req.holds(pl, at, p) {
+	rm := l.writersRoom(c)
+	if rm != nil {
+		if req = rm.on(c.inst); req != nil && req.holds(pl, at, p) {
 			return
 		}
 	}
 	l.accuse(finding.ForeignPage, c.inst, req, rm, pl).on(l, at, p.content).
 		say("no transfer names the page", "bytes from "+firstOf(c.f.From, "an unknown instance")+" arrived there")
+}
+
+// writersRoom is the room of a write that no transfer into the page explains:
+// that of its xfer, else that of the only request that holds its source.
+func (l *Ledger) writersRoom(c *call) *room {
+	if t := l.runningAs(c); t != nil {
+		return t.room
+	}
+	if rooms := l.sourceRooms(c, l.insts[c.f.From]); len(rooms) == 1 {
+		for rm := range rooms {
+			return rm
+		}
+	}
+	return nil
 }
 
 // runningAs is the transfer that a fact names by xfer and peer, though not on
