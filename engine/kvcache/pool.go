@@ -49,7 +49,9 @@ type Config struct {
 	MaxTransfers int
 	// Tagged: writers stamp Tags, and the cache asks for the stamp.
 	Tagged bool
-	// TagWords is memory for the written tags, one a page; nil: the pool's own.
+	// TagStripes: how many writers stamp their part of a page. 0: one.
+	TagStripes int
+	// TagWords is memory for the written tags, TagStripes a page; nil: the pool's own.
 	TagWords []uint64
 	// Events receives the transitions; nil: nobody.
 	Events Events
@@ -92,7 +94,7 @@ func New(cfg Config) (*Pool, error) {
 	if cfg.PageTokens < 1 {
 		return nil, fmt.Errorf("making pool %q: %d tokens a page, want at least 1", cfg.Name, cfg.PageTokens)
 	}
-	tags, err := newTags(cfg.Pages, cfg.TagWords)
+	tags, err := newTags(cfg.Pages, cfg.TagStripes, cfg.TagWords)
 	if err != nil {
 		return nil, fmt.Errorf("making pool %q: %w", cfg.Name, err)
 	}

@@ -95,6 +95,23 @@ func TestHandOutBeginsGenerationThatOldTagsCannotPassFor(t *testing.T) {
 	}
 }
 
+func TestPageIsWrittenWhenEveryWriterHasStamped(t *testing.T) {
+	p := newPool(t, func(c *Config) { c.TagStripes = 2 })
+	tab := open(t, p, 1, 1)
+	pages, gens := tab.Pages(), tab.Gens()
+	p.Tags().StampStripe(pages[0], 1, gens[0])
+	if p.Tags().CheckRead(pages, gens) == nil {
+		t.Fatal("a page passes with one of its two writers")
+	}
+	p.Tags().StampStripe(pages[0], 0, gens[0])
+	if f := p.Tags().CheckRead(pages, gens); f != nil {
+		t.Fatalf("a page that both writers have stamped: %v", f)
+	}
+	if got := len(p.Tags().Words()); got != 18 {
+		t.Fatalf("%d tag words for 9 pages of 2 stripes, want 18", got)
+	}
+}
+
 func TestReferenceEndsOnce(t *testing.T) {
 	p := newPool(t)
 	tab := open(t, p, 1, 3)

@@ -15,21 +15,27 @@ import (
 // follow no stream, a reader asks again after it has read. A tag that is bumped at
 // hand-out alone would call a page good that nobody wrote.
 //
+// Where several writers each bring a part of every page (the ranks of a prefill
+// group), each stamps a stripe of its own, and a page is written when all are.
+//
 // All methods are safe for concurrent use.
 type Tags struct {
 	handed  []uint64
-	written []uint64
+	written []uint64 // page × stripes + stripe
+	stripes int
 }
 
-// newTags lays the tags over words (one a page), or over memory of its own.
-func newTags(pages int, words []uint64) (*Tags, error) {
+// newTags lays the tags over words (stripes of them a page), or over memory of its
+// own.
+func newTags(pages, stripes int, words []uint64) (*Tags, error) {
+	stripes = max(stripes, 1)
 	if words == nil {
-		words = make([]uint64, pages)
+		words = make([]uint64, pages*stripes)
 	}
-	if len(words) != pages {
-		return nil, fmt.Errorf("laying the written tags: %d words for %d pages", len(words), pages)
+	if len(words) != pages*stripes {
+		return nil, fmt.Errorf("laying the written tags: %d words for %d pages of %d stripes", len(words), pages, stripes)
 	}
-	return &Tags{handed: make([]uint64, pages), written: words}, nil
+	return &Tags{handed: make([]uint64, pages), written: words, stripes: stripes}, nil
 }
 
 // HandedOut is the generation in which page was last handed out.
@@ -37,19 +43,33 @@ func (t *Tags) HandedOut(page PageID) Gen {
 	return Gen(atomic.LoadUint64(&t.handed[page]))
 }
 
-// Written is the generation that was last written to page.
+// Written is the generation that was last written to every stripe of page: the
+// lowest, when they differ.
 func (t *Tags) Written(page PageID) Gen {
-	return Gen(atomic.LoadUint64(&t.written[page]))
+	first := int(page) * t.stripes
+	g := atomic.LoadUint64(&t.written[first])
+	for i := 1; i < t.stripes; i++ {
+		g = min(g, atomic.LoadUint64(&t.written[first+i]))
+	}
+	return Gen(g)
 }
 
-// Stamp says that bytes of generation gen have been written to page. Call it
-// after the bytes, from where they were written.
+// Stamp says that all bytes of page were written in generation gen. Call it after
+// the bytes, from where they were written.
 func (t *Tags) Stamp(page PageID, gen Gen) {
-	atomic.StoreUint64(&t.written[page], uint64(gen))
+	for i := range t.stripes {
+		t.StampStripe(page, i, gen)
+	}
 }
 
-// Words is the memory of the written tags, one native-endian word a page, so that
-// it can be registered as a region that a sender writes after its data.
+// StampStripe says it of one writer's part.
+func (t *Tags) StampStripe(page PageID, stripe int, gen Gen) {
+	atomic.StoreUint64(&t.written[int(page)*t.stripes+stripe], uint64(gen))
+}
+
+// Words is the memory of the written tags, native-endian, word page × stripes +
+// stripe, so that it can be registered as a region that senders write after their
+// data.
 func (t *Tags) Words() []uint64 { return t.written }
 
 // TagFault is a page that is not what a block table takes it for.

@@ -1,0 +1,5 @@
+package scheduler
+
+import "errors"
+
+var errTest = errors.New("made by the test")
