@@ -13,6 +13,10 @@ const weightless = -104
 //
 // Use: Reset, then for each page Page and (if the tag holds) Commit, then Finish.
 // Not safe for concurrent use; Reset makes it new.
+//
+// The inner loops are left out of the race detector (go:norace): they touch the
+// scratch of one Attention and the pages, which may lie where the detector does not
+// look and are guarded by tags; with it they would take twenty times as long.
 type Attention struct {
 	layout Layout
 	heads  int
@@ -23,7 +27,7 @@ type Attention struct {
 
 	whole, page state
 	scores      []float32 // heads × PageTokens
-	row         []float32 // one row, widened
+	wide        []float32 // one row, widened
 }
 
 // state is a softmax in progress: the sum of exp(score-max) and of the values
@@ -51,11 +55,13 @@ func NewAttention(l Layout, heads int) *Attention {
 		layout: l, heads: heads,
 		query: make([]float32, heads*l.HeadDim), used: make([]int, heads),
 		whole: newState(heads, l.HeadDim), page: newState(heads, l.HeadDim),
-		scores: make([]float32, heads*l.PageTokens), row: make([]float32, l.HeadDim),
+		scores: make([]float32, heads*l.PageTokens), wide: make([]float32, l.HeadDim),
 	}
 }
 
 // Reset begins a new query: heads × HeadDim numbers; scale multiplies each score.
+//
+//go:norace
 func (a *Attention) Reset(query []float32, scale float32) {
 	copy(a.query, query)
 	a.scale = scale
@@ -72,17 +78,19 @@ func (a *Attention) Reset(query []float32, scale float32) {
 
 // Page attends to rows from up to (not including) to of one kv head of one page;
 // k and v are that head's HeadBytes. The result stands aside until Commit.
+//
+//go:norace
 func (a *Attention) Page(k, v []byte, from, to int) {
 	a.page.reset()
-	a.score(k, from, to)
-	row, n := a.layout.RowBytes(), a.layout.PageTokens
+	a.score(a.rows(k), from, to)
+	values, n, dim := a.rows(v), a.layout.PageTokens, a.layout.HeadDim
 	for h := range a.heads {
 		scores := a.scores[h*n : (h+1)*n]
 		top := float32(math.Inf(-1))
 		for _, s := range scores[from:to] {
 			top = max(top, s)
 		}
-		values, sum := a.page.values[h*a.layout.HeadDim:(h+1)*a.layout.HeadDim], float32(0)
+		out, sum := a.page.values[h*dim:(h+1)*dim], float32(0)
 		for t := from; t < to; t++ {
 			d := scores[t] - top
 			if d < weightless {
@@ -90,7 +98,7 @@ func (a *Attention) Page(k, v []byte, from, to int) {
 			}
 			w := exp(d)
 			sum += w
-			addScaled(values, a.widen(v[t*row:(t+1)*row]), w)
+			addScaled(out, values.row(t), w)
 		}
 		a.page.max[h], a.page.sum[h] = top, sum
 	}
@@ -98,10 +106,12 @@ func (a *Attention) Page(k, v []byte, from, to int) {
 
 // score fills scores with query · key × scale for the rows from up to to. Leading
 // numbers of a query that end in zeros are all that its product needs.
-func (a *Attention) score(k []byte, from, to int) {
-	row, n, dim := a.layout.RowBytes(), a.layout.PageTokens, a.layout.HeadDim
+//
+//go:norace
+func (a *Attention) score(keys rows, from, to int) {
+	n, dim := a.layout.PageTokens, a.layout.HeadDim
 	for t := from; t < to; t++ {
-		key := a.widen(k[t*row : (t+1)*row])
+		key := keys.row(t)
 		for h := range a.heads {
 			u := a.used[h]
 			a.scores[h*n+t] = a.scale * dot(a.query[h*dim:h*dim+u], key[:u])
@@ -109,15 +119,32 @@ func (a *Attention) score(k []byte, from, to int) {
 	}
 }
 
-// widen returns a stored row as float32: in place where it is stored so.
-func (a *Attention) widen(row []byte) []float32 {
+// rows reads the rows of one kv head of a page as float32.
+type rows struct {
+	single []float32 // stored as float32
+	half   []uint16  // stored as bfloat16
+	wide   []float32 // HeadDim long: where a bfloat16 row is widened to
+}
+
+func (a *Attention) rows(head []byte) rows {
 	if a.layout.DType == Float32 {
-		return floats(row)
+		return rows{single: floats(head), wide: a.wide}
 	}
-	for i, h := range halves(row) {
-		a.row[i] = fromBFloat16(h)
+	return rows{half: halves(head), wide: a.wide}
+}
+
+// row is valid until the next.
+//
+//go:norace
+func (r rows) row(t int) []float32 {
+	dim := len(r.wide)
+	if r.half == nil {
+		return r.single[t*dim : (t+1)*dim]
 	}
-	return a.row
+	for i, h := range r.half[t*dim : (t+1)*dim] {
+		r.wide[i] = fromBFloat16(h)
+	}
+	return r.wide
 }
 
 // Commit joins the page that Page computed last.
@@ -172,6 +199,8 @@ func exp(d float32) float32 {
 }
 
 // dot is unrolled by four sums: the additions need not wait for one another.
+//
+//go:norace
 func dot(a, b []float32) float32 {
 	var s0, s1, s2, s3 float32
 	b = b[:len(a)]
@@ -189,6 +218,7 @@ func dot(a, b []float32) float32 {
 	return (s0 + s1) + (s2 + s3)
 }
 
+//go:norace
 func addScaled(dst, src []float32, w float32) {
 	src = src[:len(dst)]
 	for i := range dst {
@@ -196,6 +226,7 @@ func addScaled(dst, src []float32, w float32) {
 	}
 }
 
+//go:norace
 func scaleBy(dst []float32, w float32) {
 	for i := range dst {
 		dst[i] *= w

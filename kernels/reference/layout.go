@@ -88,12 +88,17 @@ func (l Layout) Head(page []byte, head int) []byte {
 }
 
 // floats views stored float32 in place. b must be aligned to 4 bytes, which every
-// row of a valid layout is when the region's base is.
+// row of a valid layout is when the region's base is. It stays within b by its
+// length, so the pointer checks that come with the race detector are left out.
+//
+//go:nocheckptr
 func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
 // halves views stored bfloat16 in place.
+//
+//go:nocheckptr
 func halves(b []byte) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
 }

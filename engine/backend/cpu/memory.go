@@ -20,6 +20,7 @@ type memory struct {
 	pages   int
 	regions []backend.Region
 	tags    []backend.Region
+	written [][]reference.Tag // the tags' regions as words, by layer and page
 }
 
 // newMemory maps a buffer for each layer's keys, values and tags. All is zero: no
@@ -41,6 +42,7 @@ func newMemory(l reference.Layout, layers, pages int) (*memory, error) {
 			return nil, err
 		}
 		m.tags = append(m.tags, r)
+		m.written = append(m.written, unsafe.Slice((*reference.Tag)(unsafe.Pointer(unsafe.SliceData(r.Bytes))), pages))
 	}
 	return m, nil
 }
@@ -66,20 +68,16 @@ func (m *memory) Regions() []backend.Region { return m.regions }
 func (m *memory) Tags() []backend.Region    { return m.tags }
 
 func (m *memory) Written(layer, page int) backend.Tag {
-	return reference.LoadTag(m.tag(layer, page))
+	return reference.LoadTag(&m.written[layer][page])
 }
 
 func (m *memory) SetWritten(layer, page int, tag backend.Tag) {
-	reference.StoreTag(m.tag(layer, page), tag)
+	reference.StoreTag(&m.written[layer][page], tag)
 }
 
 // rewritten is Written for the check after a read.
 func (m *memory) rewritten(layer, page int) backend.Tag {
-	return reference.RecheckTag(m.tag(layer, page))
-}
-
-func (m *memory) tag(layer, page int) *reference.Tag {
-	return (*reference.Tag)(unsafe.Pointer(unsafe.SliceData(m.tags[layer].Page(page))))
+	return reference.RecheckTag(&m.written[layer][page])
 }
 
 func (m *memory) At(address uint64, n int) ([]byte, error) {
@@ -93,6 +91,7 @@ func (m *memory) part(layer int, part reference.Part, page int) []byte {
 
 func (m *memory) close() error {
 	var first error
+	m.written = nil
 	for _, regions := range [][]backend.Region{m.regions, m.tags} {
 		for i := range regions {
 			if err := syscall.Munmap(regions[i].Bytes); err != nil && first == nil {
