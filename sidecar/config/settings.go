@@ -70,7 +70,8 @@ const maxDuration = 24 * time.Hour
 const maxLimit = 1 << 30
 
 func duration(name, fallback, help string, at func(*Config) *time.Duration) setting {
-	return setting{name, help, fallback, fmt.Sprintf("a duration such as 20ms or 1m30s, above 0 and at most %s", maxDuration),
+	return setting{
+		name, help, fallback, fmt.Sprintf("a duration such as 20ms or 1m30s, above 0 and at most %s", maxDuration),
 		func(c *Config, text string) error {
 			d, err := time.ParseDuration(text)
 			if err != nil || d <= 0 || d > maxDuration {
@@ -79,11 +80,13 @@ func duration(name, fallback, help string, at func(*Config) *time.Duration) sett
 			*at(c) = d
 			return nil
 		},
-		func(c *Config) string { return at(c).String() }}
+		func(c *Config) string { return at(c).String() },
+	}
 }
 
 func limit(name string, fallback int, help string, at func(*ledger.Limits) *int) setting {
-	return setting{"limits." + name, help, strconv.Itoa(fallback), fmt.Sprintf("a whole number from 1 to %d", maxLimit),
+	return setting{
+		"limits." + name, help, strconv.Itoa(fallback), fmt.Sprintf("a whole number from 1 to %d", maxLimit),
 		func(c *Config, text string) error {
 			n, err := strconv.Atoi(text)
 			if err != nil || n < 1 || n > maxLimit {
@@ -92,11 +95,13 @@ func limit(name string, fallback int, help string, at func(*ledger.Limits) *int)
 			*at(&c.Judge.Limits) = n
 			return nil
 		},
-		func(c *Config) string { return strconv.Itoa(*at(&c.Judge.Limits)) }}
+		func(c *Config) string { return strconv.Itoa(*at(&c.Judge.Limits)) },
+	}
 }
 
 func word(name, fallback, help string, at func(*Config) *string, allowed ...string) setting {
-	return setting{name, help, fallback, "one of " + strings.Join(allowed, ", "),
+	return setting{
+		name, help, fallback, "one of " + strings.Join(allowed, ", "),
 		func(c *Config, text string) error {
 			if !slices.Contains(allowed, text) {
 				return errNotAllowed
@@ -104,7 +109,8 @@ func word(name, fallback, help string, at func(*Config) *string, allowed ...stri
 			*at(c) = text
 			return nil
 		},
-		func(c *Config) string { return *at(c) }}
+		func(c *Config) string { return *at(c) },
+	}
 }
 
 // variable is the environment variable of a key: KVWITNESS_LIMITS_PAGES.

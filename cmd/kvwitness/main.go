@@ -1,0 +1,64 @@
+// Command kvwitness is the second pair of eyes on page ownership in LLM
+// servers. Today it judges recorded traces (replay), explains what it finds
+// (explain) and shows its settings (config).
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kvwitness/kvwitness/cmd/internal/build"
+)
+
+// Exit statuses.
+const (
+	statusFine  = 0
+	statusError = 2 // a file that cannot be read, a wrong flag, a wrong setting
+	statusFound = 3 // findings
+)
+
+// errFound ends a command that found something: no error, but a status.
+var errFound = errors.New("findings")
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, in io.Reader, out, notes io.Writer) int {
+	root := root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(notes)
+	err := root.ExecuteContext(ctx)
+	switch {
+	case err == nil:
+		return statusFine
+	case errors.Is(err, errFound):
+		return statusFound
+	}
+	fmt.Fprintln(notes, "kvwitness:", err)
+	return statusError
+}
+
+func root() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "kvwitness",
+		Short:   "a second pair of eyes on KV-cache page ownership",
+		Version: build.String(),
+		Long: `kvwitness compares, for each handoff between LLM servers, which KV-cache pages
+were reserved, which were really written and which were read, and says whose
+data was exposed where they do not agree.`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("kvwitness {{.Version}}\n")
+	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
+	root.AddCommand(replayCommand(), explainCommand(), configCommand())
+	return root
+}
