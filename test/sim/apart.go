@@ -57,7 +57,7 @@ func (r *request) cast() {
 // handOff is the plan of a request that goes well, or is rejected.
 func (r *request) handOff() {
 	s := r.s
-	if s.chance(s.Mix.Reject) && !r.synthetic && r.rejected() {
+	if r.refusing = !r.synthetic && s.chance(s.Mix.Reject); r.refusing && r.rejected() {
 		r.settled = true
 		return
 	}
@@ -334,7 +334,7 @@ func (r *request) carry(open []*transfer, acts int) []*transfer {
 		act := t.acts[0]
 		t.acts = t.acts[1:]
 		last := len(t.acts) == 0
-		if last && s.chance(s.Mix.Fail) && !t.umbrella && !t.chunk && !t.dummy {
+		if last && s.chance(s.Mix.Fail) && !t.umbrella && !t.chunk && !t.dummy && !t.struck {
 			open[k] = r.again(t)
 			continue
 		}
@@ -403,6 +403,7 @@ func (r *request) answerApart() {
 			}
 			h.leave()
 		})
+		r.late(h)
 	}
 }
 
@@ -412,7 +413,8 @@ func (r *request) sent(h *half) {
 		if r.s.chance(0.8) {
 			h.finish(200, lifecycle.FinishLength)
 		} else {
-			h.ended = true
+			h.ended = true // it says nothing of its end, and lives on for who listens
+			r.blurred = r.blurred || r.s.Mix.Restarts > 0
 		}
 		h.keep()
 		h.leave()
@@ -432,6 +434,11 @@ func (r *request) digests() {
 		}
 		p.snd.say(f)
 		f.Side = lifecycle.Receiver
+		if p.rcv.told() && p.snd.told() && s.strikes("content_mismatch/digest") {
+			f.Digest = "another"
+			s.want(p.rcv.in, "", r.room, "kv")
+			s.Strike.Want.Inst = ""
+		}
 		p.rcv.say(f)
 	}
 }

@@ -67,6 +67,7 @@ func (in *instance) audit() {
 				a.Free++
 			}
 		}
+		p.miscounts(&a)
 		in.say(lifecycle.Fact{Ev: lifecycle.PoolAudit, Pool: p.name, Audit: &a})
 		in.s.hard(13, "an audit with cached pages and null pages")
 	}
@@ -81,7 +82,9 @@ func (in *instance) sample() {
 		}
 	}
 	u := &lifecycle.Usage{GPU: "gpu-" + in.name, PID: in.pid, TotalBytes: lifecycle.Some(uint64(1) << 44)}
-	in.tell(lifecycle.NVML, in.node, lifecycle.Fact{Ev: lifecycle.VRAMUsage, Bytes: held, VRAM: u})
+	f := lifecycle.Fact{Ev: lifecycle.VRAMUsage, Bytes: held, VRAM: u}
+	in.outgrown(&f)
+	in.tell(lifecycle.NVML, in.node, f)
 }
 
 // watermark says up to where a source has been read.

@@ -49,7 +49,7 @@ func (t *transfer) cut(to, from lifecycle.Region) (list []extent) {
 	if from.Bytes > size {
 		fromOff = size * uint64(t.rcv.in.rank)
 	}
-	for i := range t.dst {
+	for i := range t.dst[:len(t.dst)-t.lost] {
 		e := extent{to.Base + uint64(t.dst[i])*to.Stride + toOff, from.Base + uint64(t.src[i])*from.Stride + fromOff, size}
 		if n := len(list); n > 0 && list[n-1].to+list[n-1].bytes == e.to && (!t.fromAddr || list[n-1].from+list[n-1].bytes == e.from) {
 			list[n-1].bytes += size
@@ -110,6 +110,9 @@ func (s *Sim) scatter(list []extent) (out []extent) {
 func (t *transfer) write(e extent) {
 	s := t.r.s
 	if s.chance(s.Mix.Errors) {
+		if t.posted {
+			t.see(e, lifecycle.Posted)
+		}
 		t.see(e, lifecycle.Errored)
 		s.hard(1, "a write that failed and was made again")
 	}

@@ -13,7 +13,7 @@ type entry struct {
 	domain lifecycle.Opt[string]
 	pages  []uint32
 	host   bool
-	gone   bool
+	keyed  bool // its pages' key has been said
 }
 
 func (e *entry) pool(in *instance) *pool {
@@ -58,6 +58,7 @@ func (h *half) share(e *entry) {
 		}
 	}
 	h.held[p] = append(h.held[p], e.pages...)
+	h.noted(p, e.pages)
 	f := lifecycle.Fact{Ev: lifecycle.PagesShared, Req: h.req, Pool: p.name, Pages: runs(e.pages)}
 	if h.in.s.chance(0.8) {
 		f.Key = e.key
@@ -65,6 +66,7 @@ func (h *half) share(e *entry) {
 	if h.r.domain.Has && h.in.s.chance(0.5) {
 		f.Domain = h.r.domain
 	}
+	h.mistakes(e, &f)
 	h.say(f)
 }
 
@@ -91,6 +93,7 @@ func (h *half) keep() {
 	for _, id := range e.pages {
 		p.pages[id].cached = true
 	}
+	e.keyed = true
 	h.in.cache = append(h.in.cache, e)
 	f := lifecycle.Fact{Ev: lifecycle.PagesCached, Pool: p.name, Pages: runs(e.pages), Req: h.req, Key: key}
 	if h.r.domain.Has && s.chance(0.5) {
@@ -161,7 +164,7 @@ func (in *instance) reload(e *entry) bool {
 		return false
 	}
 	in.reserveForCache(to, free)
-	if in.s.chance(0.5) {
+	if e.keyed = in.s.chance(0.5); !e.keyed {
 		in.copy(from, e.pages, to, free)
 	} else {
 		for _, id := range free {

@@ -27,29 +27,30 @@ func (n *node) clock(now int64) int64 { return now + n.offset + n.drift }
 
 // instance is one engine process, or rank of it.
 type instance struct {
-	s          *Sim
-	name       string
-	node       *node
-	role       role
-	worker     int
-	rank       int
-	epoch      uint64
-	opened     int64
-	engine     bool // it has a lifecycle stream
-	silent     bool // nothing is known of it but its name
-	muted      bool // the sidecar has not come yet
-	written    bool // its stream promises pages_written
-	steps      bool
-	staged     bool
-	observed   bool
-	perPeer    bool
-	covered    bool // its coverage has been declared in this epoch
-	seqs       [lifecycle.NumSrc]uint64
-	pools      []*pool
-	cache      []*entry
-	pid        int64
-	top        uint64 // the first address that no region has
-	stalledFor map[string]bool
+	s        *Sim
+	name     string
+	node     *node
+	role     role
+	worker   int
+	rank     int
+	epoch    uint64
+	opened   int64
+	engine   bool // it has a lifecycle stream
+	silent   bool // nothing is known of it but its name
+	muted    bool // the sidecar has not come yet
+	written  bool // its stream promises pages_written
+	steps    bool
+	staged   bool
+	observed bool
+	perPeer  bool
+	covered  bool // its coverage has been declared in this epoch
+	seqs     [lifecycle.NumSrc]uint64
+	pools    []*pool
+	cache    []*entry
+	pid      int64
+	top      uint64           // the first address that no region has
+	targeted map[pageRef]bool // pages that a transfer ever named, where a fault is put in
+	sampled  bool             // the driver has been asked before
 }
 
 const stepTime = 3 * ms
@@ -133,11 +134,16 @@ func (s *Sim) build() {
 	add(prefill, m.Prefills, s.layout.senders)
 	add(decode, m.Decodes, s.layout.receivers)
 	s.layout.context = s.smallest() * s.layout.pageTokens
+	for _, in := range s.instances {
+		if s.chance(0.7) {
+			in.pool("kv").spec.ContextTokens = lifecycle.Some(s.layout.context)
+		}
+	}
 }
 
 func (s *Sim) newInstance(r role, worker, rank int, same bool) *instance {
 	m := s.Mix
-	in := &instance{s: s, role: r, worker: worker, rank: rank, name: fmt.Sprintf("%s-%d", roleNames[r], worker)}
+	in := &instance{s: s, targeted: map[pageRef]bool{}, role: r, worker: worker, rank: rank, name: fmt.Sprintf("%s-%d", roleNames[r], worker)}
 	if r == prefill && s.layout.senders > 1 || r == decode && s.layout.receivers > 1 {
 		in.name += fmt.Sprintf("/tp%d", rank)
 	}
@@ -168,6 +174,27 @@ func (s *Sim) smallest() int64 {
 		}
 	}
 	return least
+}
+
+// largest is the number of pages of the largest kv pool of that role.
+func (s *Sim) largest(r role) int64 {
+	most := int64(0)
+	for _, in := range s.instances {
+		if kv := in.pool("kv"); in.role == r {
+			most = max(most, int64(kv.spec.Pages)-int64(kv.spec.NullIDs.Pages()))
+		}
+	}
+	return most
+}
+
+// target notes pages that a transfer names.
+func (in *instance) target(p *pool, pages []uint32) {
+	if in.s.Strike == nil {
+		return
+	}
+	for _, id := range pages {
+		in.targeted[pageRef{p, id}] = true
+	}
 }
 
 // workers returns the ranks of a random worker of that role.
@@ -214,6 +241,7 @@ func (in *instance) open(since lifecycle.Since) {
 		for _, p := range in.pools {
 			spec := p.spec
 			spec.Since = since
+			in.opensWrong(p, &spec)
 			f := lifecycle.Fact{Ev: lifecycle.PoolOpened, Pool: p.name, Spec: &spec}
 			if in.engine {
 				in.say(f)

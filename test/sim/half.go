@@ -19,13 +19,15 @@ type half struct {
 	readyAt int64              // when all its pages may be filled
 	aborted bool               // said by this instance
 	ended   bool               // finished, aborted or rejected
+	lost    map[*instance]bool // peers of which it has said that they are gone
 	entered bool               // admitted, on a sender
 	begun   bool               // a transfer was named
+	had     map[pageRef]bool   // what it ever held, where a fault is put in
 	sawAll  bool               // under complete coverage from its beginning
 }
 
 func (r *request) half(in *instance, req string) *half {
-	return &half{r: r, in: in, req: req, epoch: in.epoch, held: map[*pool][]uint32{}, shared: map[uint32]bool{}}
+	return &half{r: r, in: in, req: req, epoch: in.epoch, held: map[*pool][]uint32{}, shared: map[uint32]bool{}, had: map[pageRef]bool{}, lost: map[*instance]bool{}}
 }
 
 func (h *half) alive() bool { return h.epoch == h.in.epoch }
@@ -42,6 +44,7 @@ func (h *half) admit() {
 	if h.prefix > 0 || h.in.s.chance(0.5) {
 		f.PrefixTokens = lifecycle.Some(h.prefix)
 	}
+	h.overstates(&f)
 	if !h.r.domain.Has {
 		h.in.s.hard(10, "a request of unknown domain")
 	}
@@ -53,6 +56,7 @@ func (h *half) reserve(p *pool, n int) bool {
 	if n == 0 || !h.alive() {
 		return true
 	}
+	h.reserveFaults(p)
 	pages := p.freePages(n)
 	if pages == nil {
 		return false
@@ -76,6 +80,7 @@ func (h *half) take(p *pool, pages []uint32) {
 		p.pages[id] = page{holders: []*half{h}}
 	}
 	h.held[p] = append(h.held[p], pages...)
+	h.noted(p, pages)
 }
 
 // write says that pages of the pool were written on this instance.
@@ -132,6 +137,7 @@ func (h *half) reading(p *pool) (lifecycle.Fact, bool) {
 
 // readAll is one step's attention over everything that the half holds.
 func (h *half) readAll() {
+	h.readFaults()
 	for _, p := range h.in.pools {
 		if p.name == "host" || len(h.held[p]) == 0 {
 			continue
@@ -159,6 +165,7 @@ func (h *half) release(p *pool, pages []uint32) {
 	}
 	h.held[p] = without(h.held[p], pages...)
 	h.say(lifecycle.Fact{Ev: lifecycle.PagesReleased, Req: h.req, Pool: p.name, Pages: runs(pages)})
+	h.releaseFaults(p, pages)
 }
 
 // releaseAll gives back all that the half holds, but for pages that a
@@ -210,6 +217,7 @@ func (h *half) abort(reason string) {
 	if !h.ended {
 		h.ended, h.aborted = true, true
 		h.say(lifecycle.Fact{Ev: lifecycle.RequestAborted, Req: h.req, Room: h.r.room, Reason: reason})
+		h.r.goesOnAborted(h)
 	}
 }
 

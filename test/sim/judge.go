@@ -36,7 +36,7 @@ func (t *Trace) CheckValid(findings []finding.Finding, verdicts []finding.Verdic
 		case f.Kind == finding.Blind && t.Blind > 0:
 			blind++
 		default:
-			return object("valid traffic gives "+f.Kind.String(), "%s", findingKey(f))
+			return object("valid traffic gives "+f.Kind.String(), "%s; claim: %s; observation: %s; t %d", findingKey(f), f.Claim, f.Observation, f.T)
 		}
 	}
 	if blind != t.Blind {
@@ -84,7 +84,7 @@ func (t *Trace) CheckFault(findings []finding.Finding) *Objection {
 			found = true
 		}
 		if f.Kind != k.Fault.Kind && !slices.Contains(k.Fault.Beside, f.Kind) && !f.Synthetic {
-			return object(fmt.Sprintf("%s gives %s", k.Fault.Name, f.Kind), "%s", findingKey(f))
+			return object(fmt.Sprintf("%s gives %s", k.Fault.Name, f.Kind), "%s; claim: %s; observation: %s; t %d", findingKey(f), f.Claim, f.Observation, f.T)
 		}
 	}
 	if !found {

@@ -1,5 +1,7 @@
 package sim
 
+import "reflect"
+
 // Mix says which features a simulated cluster has. Numbers between 0 and 1
 // are probabilities: of an instance or cluster where the comment says so, of
 // a request or transfer elsewhere.
@@ -81,6 +83,15 @@ func MixByName(name string) (Mix, bool) {
 		}
 	}
 	return Mix{}, false
+}
+
+// without leaves features out, by the names of the fields.
+func (m Mix) without(features []string) Mix {
+	v := reflect.ValueOf(&m).Elem()
+	for _, name := range features {
+		v.FieldByName(name).SetZero()
+	}
+	return m
 }
 
 func unified() Mix {

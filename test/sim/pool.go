@@ -12,6 +12,7 @@ type pool struct {
 	name    string
 	spec    lifecycle.PoolSpec
 	pages   []page
+	lies    bool   // its audits are wrong for good
 	staging uint64 // where the next staged transfer lands
 }
 

@@ -29,6 +29,7 @@ func (r *request) rejectedByReceiver() {
 		h.ended = true
 	}
 	s.hard(6, "rejected by the receiver")
+	r.namesAfterAll()
 	for _, p := range r.pairs {
 		if p.dummy || !s.chance(0.3) {
 			continue
@@ -57,7 +58,11 @@ func (r *request) rejectedBySender() bool {
 		r.nameAll()
 	}
 	for _, h := range r.senders {
-		h.admit()
+		if s.chance(0.3) {
+			r.computeOn(h, h.in.pool("kv").pagesOf(r.prompt))
+		} else {
+			h.admit()
+		}
 		h.reject()
 		h.entered, h.ended = true, true
 	}
@@ -68,7 +73,19 @@ func (r *request) rejectedBySender() bool {
 		s.hard(6, "a reservation that crossed the sender's rejection")
 	}
 	r.wait(s.between(hop, 2*ms))
+	if r.goesOn() {
+		r.runOut(wrecked)
+		for _, h := range r.halves() {
+			r.settleHalf(h)
+		}
+		return true
+	}
+	for _, h := range r.senders {
+		h.releaseAll()
+		h.prefix = 0
+	}
 	if s.chance(s.Mix.Readmit) {
+		r.refusing = false
 		return r.readmitted()
 	}
 	r.runOut(wrecked)

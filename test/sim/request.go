@@ -30,6 +30,7 @@ type request struct {
 	noLast    bool
 	prepared  bool
 	delivered bool // every receiver has read
+	refusing  bool // one side rejects it
 	settled   bool // it was rejected, and is over
 }
 
@@ -213,6 +214,7 @@ func (r *request) enter(h *half) {
 	if r.looksUp {
 		e = h.in.lookUp(r)
 	}
+	e = h.crosses(e)
 	h.in.together(func() {
 		if e == nil {
 			h.admit()
@@ -241,6 +243,8 @@ func (p *pool) owed(prompt int64) int {
 func (r *request) forward(h *half, p *pool, n int) {
 	held := h.held[p]
 	fresh := slices.Clone(held[len(held)-n:])
+	r.readsUnwritten(h, p, fresh)
+	fresh = r.skipsWrite(h, p, fresh)
 	h.in.together(func() {
 		if h.in.steps && r.s.chance(0.3) && h.alive() {
 			for _, id := range fresh {
@@ -263,6 +267,7 @@ func (r *request) decode(h *half) {
 	s, kv := r.s, h.in.pool("kv")
 	for i := range r.answer {
 		r.soon()
+		r.standsStill(h)
 		if s.chance(s.Mix.Preempt) {
 			r.preempt(h)
 		}

@@ -74,7 +74,7 @@ func (s *Sim) number(in *instance, f *lifecycle.Fact) {
 
 // post puts the fact on its way.
 func (s *Sim) post(in *instance, f *lifecycle.Fact) {
-	if s.givenUp || in.muted {
+	if s.givenUp || in.muted || s.lost(in, f) {
 		return
 	}
 	s.said++

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -13,14 +14,19 @@ import (
 const shrinkLimit = 4000
 
 // Shrink makes a trace as small as it can while bad still says so: first it
-// drops whole requests, then facts, in ever smaller groups.
-func Shrink(facts []*lifecycle.Fact, bad func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
+// drops whole requests, then facts, in ever smaller groups. Where what is left
+// must still be valid traffic, it drops whole requests and what goes on
+// beside them only.
+func Shrink(facts []*lifecycle.Fact, valid bool, bad func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
 	tries := 0
 	still := func(list []*lifecycle.Fact) bool {
 		tries++
 		return tries < shrinkLimit && len(list) > 0 && bad(list)
 	}
 	facts = dropRequests(facts, still)
+	if valid {
+		return dropBesides(facts, still)
+	}
 	for size := len(facts) / 2; size > 0; {
 		smaller := dropGroups(facts, size, still)
 		if len(smaller) == len(facts) {
@@ -51,6 +57,20 @@ func dropRequests(facts []*lifecycle.Fact, still func([]*lifecycle.Fact) bool) [
 				rest = append(rest, f)
 			}
 		}
+		if len(rest) < len(facts) && still(rest) {
+			facts = rest
+		}
+	}
+	return facts
+}
+
+// beside are facts without which valid traffic stays valid.
+var besides = []lifecycle.Ev{lifecycle.PoolAudit, lifecycle.RegionRegistered, lifecycle.VRAMUsage, lifecycle.Watermark,
+	lifecycle.ContentDigest, lifecycle.PagesRead}
+
+func dropBesides(facts []*lifecycle.Fact, still func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
+	for _, ev := range besides {
+		rest := slices.DeleteFunc(slices.Clone(facts), func(f *lifecycle.Fact) bool { return f.Ev == ev })
 		if len(rest) < len(facts) && still(rest) {
 			facts = rest
 		}

@@ -27,7 +27,8 @@ type transfer struct {
 	sent       bool     // started by the sender
 	over       bool     // drained
 	ok         bool
-	moved      bool // some bytes of it were seen
+	struck     bool // by a fault
+	lost       int  // pages at its end that are not sent, though it completes
 }
 
 func (r *request) transfer(rcv, snd *half, pool string, dst, src []uint32) *transfer {
@@ -52,14 +53,15 @@ func (r *request) transfer(rcv, snd *half, pool string, dst, src []uint32) *tran
 
 // plan lists what the transfer does, one act at a time.
 func (t *transfer) plan() {
+	t.incident()
 	if !t.umbrella {
 		if !t.chunk && !t.named {
 			t.acts = append(t.acts, t.name)
 		}
 		t.acts = append(t.acts, t.start)
 		if t.rcv.in.observed && !t.dummy {
-			for _, e := range t.extents() {
-				t.acts = append(t.acts, func() { t.moved = true; t.write(e) })
+			for _, e := range t.dropsBytes(t.extents()) {
+				t.acts = append(t.acts, func() { t.looksAway(); t.write(e) })
 			}
 		}
 	}
@@ -80,6 +82,8 @@ func (t *transfer) name() {
 		f.Op = lifecycle.OpNone
 	}
 	h.hold(h.in.pool(t.pool), t.dst, 1)
+	h.in.target(h.in.pool(t.pool), t.dst)
+	t.namesForeign(h, "foreign_page/target", &f)
 	if !h.in.engine {
 		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
 		return
@@ -103,7 +107,7 @@ func (t *transfer) start() {
 	t.sent = true
 	h := t.snd
 	f := lifecycle.Fact{Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Sender, Pool: t.pool,
-		Pages: runs(t.src), Peer: t.rcv.in.name, Op: t.op, Synthetic: t.r.synthetic}
+		Pages: runs(t.src[:max(0, len(t.src)-t.lost)]), Peer: t.rcv.in.name, Op: t.op, Synthetic: t.r.synthetic}
 	if t.r.s.chance(0.5) {
 		f.Req = h.req
 	}
@@ -111,7 +115,10 @@ func (t *transfer) start() {
 		return
 	}
 	h.hold(h.in.pool(t.pool), t.src, 1)
+	t.namesForeign(h, "foreign_page/source", &f)
+	t.namesFewer(&f)
 	h.say(f)
+	t.strays()
 }
 
 // hold counts the transfers that a page must outlive.
@@ -135,12 +142,13 @@ func (t *transfer) complete() {
 	t.claim()
 	f := lifecycle.Fact{Ev: lifecycle.TransferCompleted, Xfer: t.xfer, Room: t.r.room, Peer: t.snd.in.name, Outcome: lifecycle.OK}
 	f.Last = t.last && !t.r.noLast
-	if len(t.dst) > 0 && s.chance(0.2) && len(t.r.senders) == 1 {
+	if len(t.dst) > 0 && !t.struck && s.chance(0.2) && len(t.r.senders) == 1 {
 		f.Pool, f.Pages = t.pool, runs(t.dst)
 	}
 	if t.last && s.chance(0.3) && !t.dummy {
 		f.Tokens = lifecycle.Some(t.r.prompt - h.prefix)
 	}
+	t.saysFewer(&f)
 	t.tellReceiver(f)
 	if t.op == lifecycle.Pull && s.chance(0.7) {
 		f.Peer, f.Last, f.Pool, f.Pages = h.in.name, false, "", nil
@@ -157,7 +165,9 @@ func (t *transfer) claim() {
 		return
 	}
 	if len(t.r.senders) == 1 {
-		h.write(h.in.pool(t.pool), t.dst, lifecycle.ByTransfer, 0)
+		if !t.dropsClaim() {
+			h.write(h.in.pool(t.pool), t.dst[:len(t.dst)-t.lost], lifecycle.ByTransfer, 0)
+		}
 		return
 	}
 	if !t.last {
@@ -221,6 +231,7 @@ func (t *transfer) fail() {
 		t.gone()
 		return
 	}
+	t.looksAway()
 	f.Ev, f.Outcome = lifecycle.TransferCompleted, lifecycle.Failed
 	t.tellReceiver(f)
 	if !(t.rcv.covering() && t.rcv.sawAll && !t.posted && s.chance(0.5)) {
@@ -251,7 +262,8 @@ func (t *transfer) drain() {
 // gone ends a transfer whose other side has restarted.
 func (t *transfer) gone() {
 	for _, side := range [][2]*half{{t.rcv, t.snd}, {t.snd, t.rcv}} {
-		if side[0].alive() && !side[1].alive() && !side[0].in.silent {
+		if side[0].alive() && !side[1].alive() && !side[0].in.silent && !side[0].lost[side[1].in] {
+			side[0].lost[side[1].in] = true
 			f := lifecycle.Fact{Ev: lifecycle.PeerGone, Peer: side[1].in.name}
 			if side[0].in.engine {
 				side[0].say(f)

@@ -18,6 +18,7 @@ func (r *request) unwind(end ending) {
 		r.crossing(first[0] == r.receivers[0])
 	}
 	r.wait(s.between(hop, 3*ms))
+	r.hurries()
 	r.runOut(end)
 	for _, h := range append(first, second...) {
 		r.leaveOff(h, end)

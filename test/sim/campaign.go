@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// Campaign is a run of many traces through one or two judges.
+type Campaign struct {
+	Ledger Judge
+	Oracle Judge     // nil: only the ledger is judged
+	Seed   uint64    // of the first trace
+	Dir    string    // where shrunk traces go; "" keeps none
+	Out    io.Writer // tables and objections
+	Limit  int       // objections of one class that are shrunk and written; the rest is counted
+	// Without names features, fields of Mix, that are left out of every mix.
+	Without []string
+
+	Hard    Hard
+	classes map[string]int
+	traces  int
+}
+
+// requestsPerTrace is the length of the random traces.
+const requestsPerTrace = 14
+
+// Valid judges n traces of valid traffic of a mix.
+func (c *Campaign) Valid(mix Mix, n int) {
+	for i := range n {
+		seed := c.Seed + uint64(i)
+		trace := New(seed, mix.without(c.Without)).Run(requestsPerTrace)
+		c.count(&trace)
+		c.judge(mix.Name, seed, &trace, func(t *Trace, fs []finding.Finding, vs []finding.Verdict) *Objection {
+			return t.CheckValid(fs, vs)
+		})
+	}
+}
+
+// Fault puts n faults of one sort into as many traces and reports how many
+// of them could be put in.
+func (c *Campaign) Fault(f *Fault, n int) (struck int) {
+	for i := uint64(0); struck < n && i < uint64(50*n+200); i++ {
+		seed := c.Seed + i
+		trace, ok := strikes(seed, f, c.Without)
+		if !ok {
+			continue
+		}
+		struck++
+		c.count(&trace)
+		c.judge(f.Name, seed, &trace, func(t *Trace, fs []finding.Finding, _ []finding.Verdict) *Objection {
+			return t.CheckFault(fs)
+		})
+	}
+	return struck
+}
+
+// Strikes makes the trace of that seed with the fault at a random place, if
+// there is one.
+func Strikes(seed uint64, f *Fault) (Trace, bool) { return strikes(seed, f, nil) }
+
+func strikes(seed uint64, f *Fault, off []string) (Trace, bool) {
+	mix, _ := MixByName(f.Mixes[seed%uint64(len(f.Mixes))])
+	mix = mix.inReach(f).without(off)
+	dry := New(seed, mix)
+	dry.Strike = &Strike{Fault: f, Skip: 1 << 30}
+	dry.Run(requestsPerTrace)
+	if dry.Strike.Seen == 0 {
+		return Trace{}, false
+	}
+	wet := New(seed, mix)
+	wet.Strike = &Strike{Fault: f, Skip: int((seed * 0x9e3779b97f4a7c15 >> 33) % uint64(dry.Strike.Seen))}
+	trace := wet.Run(requestsPerTrace)
+	return trace, wet.Strike.Done
+}
+
+// inReach keeps away from a fault what would hide it, and brings what it
+// needs.
+func (m Mix) inReach(f *Fault) Mix {
+	m.Restarts, m.Attach, m.Synthetic = 0, 0, 0
+	switch f.Kind {
+	case finding.RejectedHandoff:
+		m.Reject, m.Abort = 0.4, 0.4
+	case finding.EarlyRelease:
+		m.Abort = 0.6
+	case finding.PoolImbalance:
+		m.Audits = 1
+	case finding.VRAMMismatch:
+		m.VRAM = 1
+	case finding.ContentMismatch:
+		m.Digests = 0.5
+	case finding.TenantCrossing, finding.WrongBlock:
+		m.Prefix = 1
+	}
+	return m
+}
+
+func (c *Campaign) count(t *Trace) {
+	if c.Hard == nil {
+		c.Hard = Hard{}
+	}
+	c.Hard.Add(t.Hard)
+	c.traces++
+}
+
+type check func(*Trace, []finding.Finding, []finding.Verdict) *Objection
+
+// judge holds both judges to the check, and against each other.
+func (c *Campaign) judge(name string, seed uint64, t *Trace, must check) {
+	fs, vs := c.Ledger(t.Facts)
+	if o := must(t, fs, vs); o != nil {
+		c.object("ledger: "+name, seed, t, o, func(facts []*lifecycle.Fact) *Objection {
+			fs, vs := c.Ledger(facts)
+			return must(t, fs, vs)
+		})
+	}
+	if c.Oracle == nil {
+		return
+	}
+	ofs, ovs := c.Oracle(t.Facts)
+	if o := must(t, ofs, ovs); o != nil {
+		c.object("oracle: "+name, seed, t, o, func(facts []*lifecycle.Fact) *Objection {
+			fs, vs := c.Oracle(facts)
+			return must(t, fs, vs)
+		})
+	}
+	if o := CheckAgree(fs, ofs, vs, ovs); o != nil {
+		c.object("agree: "+name, seed, t, o, func(facts []*lifecycle.Fact) *Objection {
+			fs, vs := c.Ledger(facts)
+			ofs, ovs := c.Oracle(facts)
+			return CheckAgree(fs, ofs, vs, ovs)
+		})
+	}
+}
+
+// object counts an objection; the first of its class are shrunk and written.
+func (c *Campaign) object(name string, seed uint64, t *Trace, o *Objection, again func([]*lifecycle.Fact) *Objection) {
+	if c.classes == nil {
+		c.classes = map[string]int{}
+	}
+	class := name + ": " + o.Class
+	c.classes[class]++
+	if c.classes[class] > c.Limit {
+		return
+	}
+	fmt.Fprintf(c.Out, "seed %d: %s: %v\n", seed, name, o)
+	if c.Dir == "" {
+		return
+	}
+	small := Shrink(t.Facts, !strings.HasPrefix(name, "agree"), func(facts []*lifecycle.Fact) bool {
+		smaller := again(facts)
+		return smaller != nil && smaller.Class == o.Class
+	})
+	if last := again(small); last != nil {
+		o = last
+	}
+	file, err := WriteTrace(c.Dir, name+"-"+o.Class, seed, small, o)
+	if err != nil {
+		fmt.Fprintf(c.Out, "  %v\n", err)
+		return
+	}
+	fmt.Fprintf(c.Out, "  shrunk to %d facts: %s\n", len(small), file)
+}
+
+// Objections is how many there were, of every class.
+func (c *Campaign) Objections() (n int) {
+	for _, k := range c.classes {
+		n += k
+	}
+	return n
+}
+
+// PrintObjections lists the classes and how often each came.
+func (c *Campaign) PrintObjections() {
+	classes := make([]string, 0, len(c.classes))
+	for class := range c.classes {
+		classes = append(classes, class)
+	}
+	slices.Sort(classes)
+	for _, class := range classes {
+		fmt.Fprintf(c.Out, "%8d  %s\n", c.classes[class], class)
+	}
+}

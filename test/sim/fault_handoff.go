@@ -1,0 +1,238 @@
+package sim
+
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// struckReceiver reports whether what happens to the receiver's pages can be
+// told from its engine's stream.
+func (h *half) told() bool {
+	return h.in.engine && h.alive() && !h.in.muted && !h.r.synthetic && !h.r.blurred
+}
+
+// namesForeign appends a page of somebody else to what a side names.
+func (t *transfer) namesForeign(h *half, fault string, f *lifecycle.Fact) {
+	s := t.r.s
+	if !s.arms(fault) || !h.told() || t.dummy || t.r.refusing {
+		return
+	}
+	if id, some := h.others(h.in.pool(t.pool), func(pg *page) bool { return pg.busy == 0 }); some && s.strikes(fault) {
+		f.Pages = slices.Clone(f.Pages).Append(id)
+		s.want(h.in, "", t.r.room, t.pool, id)
+	}
+}
+
+// namesFewer leaves a page out of what the sender names.
+func (t *transfer) namesFewer(f *lifecycle.Fact) {
+	r := t.r
+	if !r.s.arms("claim_mismatch/pages") || !t.rcv.told() || !t.snd.told() || r.refusing || len(t.src) < 2 || t.pool != "kv" {
+		return
+	}
+	if r.s.strikes("claim_mismatch/pages") {
+		r.spare()
+		r.s.want(t.rcv.in, "", r.room, "")
+		r.s.Strike.Want.Inst = ""
+		f.Pages = runs(t.src[:len(t.src)-1])
+	}
+}
+
+// dropsClaim leaves the last page of a transfer unwritten, in an engine's own
+// words.
+func (t *transfer) dropsClaim() bool {
+	h, s := t.rcv, t.r.s
+	if !s.arms("short_handoff/pages") || !h.told() || !h.in.written || h.in.observed || t.umbrella || t.chunk || t.dummy || len(t.r.senders) > 1 {
+		return false
+	}
+	if t.pool == "aux" || !s.strikes("short_handoff/pages") {
+		return false
+	}
+	t.r.spare()
+	n := len(t.dst) - 1
+	h.write(h.in.pool(t.pool), t.dst[:n], lifecycle.ByTransfer, 0)
+	s.want(h.in, "", t.r.room, t.pool, t.dst[n])
+	return true
+}
+
+// dropsBytes leaves out one write of a transfer that is seen in full.
+func (t *transfer) dropsBytes(list []extent) []extent {
+	h, s := t.rcv, t.r.s
+	if t.dummy || !h.covering() || !t.r.watched(h) || len(list) == 0 || h.in.muted || t.r.blurred || t.r.synthetic || t.pool == "aux" {
+		return list
+	}
+	claim := s.arms("claim_mismatch/unseen") && h.in.written && h.in.engine && s.strikes("claim_mismatch/unseen")
+	if !claim && !s.strikes("short_handoff/bytes") {
+		return list
+	}
+	t.r.spare()
+	t.struck = true
+	e := list[len(list)/2]
+	s.want(h.in, "", t.r.room, t.pool, t.pagesAt(e)...)
+	return slices.DeleteFunc(list, func(o extent) bool { return o == e })
+}
+
+// watched reports whether everything of the handoff so far, if it has begun,
+// was under complete coverage.
+func (r *request) watched(h *half) bool { return !h.begun || h.sawAll }
+
+// pagesAt are the pages that a write touches; none in staging memory.
+func (t *transfer) pagesAt(e extent) (pages []uint32) {
+	for _, region := range t.rcv.in.pool(t.pool).spec.Regions {
+		if region.Part == "staging" {
+			continue
+		}
+		for _, id := range t.dst {
+			at := region.Base + uint64(id)*region.Stride
+			if e.to < at+region.Bytes && at < e.to+e.bytes {
+				pages = append(pages, id)
+			}
+		}
+	}
+	return pages
+}
+
+// saysFewer makes the last completion say fewer tokens than were owed.
+func (t *transfer) saysFewer(f *lifecycle.Fact) {
+	h, s := t.rcv, t.r.s
+	owed := t.r.prompt - h.prefix
+	if t.last && h.told() && !t.dummy && owed > 0 && s.strikes("short_handoff/tokens") {
+		t.r.spare()
+		f.Tokens = lifecycle.Some(owed - 1)
+		s.want(h.in, "", t.r.room, "")
+	}
+}
+
+// incident is what happened on 27 August: one page is sent for many, and the
+// transfer completes.
+func (t *transfer) incident() {
+	h, s := t.rcv, t.r.s
+	if t.pool != "kv" || t.umbrella || t.chunk || t.dummy || len(t.dst) < 2 || len(t.r.senders) > 1 || !h.told() {
+		return
+	}
+	seen := h.covering() && t.r.watched(h)
+	if !(seen || h.in.written && !h.in.observed) || h.in.staged || !s.strikes("short_handoff/incident") {
+		return
+	}
+	t.r.spare()
+	t.struck = true
+	s.want(h.in, "", t.r.room, t.pool, t.dst[1:]...)
+	t.lost = len(t.dst) - 1
+}
+
+// late makes a write land after the receiver has given its pages back.
+func (r *request) late(h *half) {
+	s := r.s
+	if !h.told() || !h.in.observed || h.in.staged {
+		return
+	}
+	for _, t := range r.transfers {
+		if t.rcv != h || !t.ok || t.dummy || t.pool != "kv" || t.umbrella || t.chunk {
+			continue
+		}
+		p := h.in.pool("kv")
+		region, id := p.spec.Regions[0], t.dst[0]
+		e := extent{to: region.Base + uint64(id)*region.Stride, bytes: min(region.Bytes, 64)}
+		if p.pages[id].unknown || !p.pages[id].free() {
+			continue
+		}
+		t.fromAddr, t.noFrom = false, false
+		if s.strikes("write_after_release/free") {
+			t.see(e, lifecycle.OK)
+			s.want(h.in, "", r.room, p.name, id)
+			return
+		}
+		if s.xferUnique && s.arms("write_after_release/reassigned") {
+			r.lateOnto(t, e, p, id)
+			return
+		}
+	}
+}
+
+// lateOnto waits until the page has a new holder.
+func (r *request) lateOnto(t *transfer, e extent, p *pool, id uint32) {
+	s := r.s
+	t.xferOnByte = true
+	s.spawn(s.now+ms, func(q *proc) {
+		for range 60 {
+			if len(p.pages[id].holders) == 1 && t.rcv.alive() && s.strikes("write_after_release/reassigned") {
+				t.see(e, lifecycle.OK)
+				s.want(t.rcv.in, "", r.room, p.name, id)
+				return
+			}
+			q.sleep(ms)
+		}
+	})
+}
+
+// strays writes bytes where no transfer of that peer ever wrote.
+func (t *transfer) strays() {
+	h, s := t.rcv, t.r.s
+	if !s.arms("foreign_page/bytes") || !h.told() || h.in.staged || !s.Mix.oneShot() {
+		return
+	}
+	p := h.in.pool("kv")
+	for id := range p.pages {
+		pg := &p.pages[id]
+		if len(pg.holders) == 1 && !pg.unknown && !h.in.targeted[pageRef{p, uint32(id)}] && s.strikes("foreign_page/bytes") {
+			region := p.spec.Regions[0]
+			x := *t
+			x.xferOnByte, x.fromAddr, x.noFrom = false, false, false
+			x.see(extent{to: region.Base + uint64(id)*region.Stride, bytes: region.Bytes}, lifecycle.OK)
+			s.want(h.in, "", "", p.name, uint32(id))
+			return
+		}
+	}
+}
+
+func (m Mix) oneShot() bool { return m.Restarts == 0 }
+
+// hurries gives pages back while a transfer still names them.
+func (r *request) hurries() {
+	s := r.s
+	for _, t := range r.transfers {
+		if t.over || t.dummy || t.umbrella || t.chunk || r.synthetic || r.blurred {
+			continue
+		}
+		for _, side := range []struct {
+			h     *half
+			fault string
+			named bool
+			pages []uint32
+		}{{t.rcv, "early_release/target", t.named, t.dst}, {t.snd, "early_release/source", t.sent, t.src}} {
+			p := side.h.in.pool(t.pool)
+			if !side.named || !side.h.told() || !r.otherTold(t, side.h) || len(side.pages) == 0 || !side.h.aloneOn(p, side.pages) || !s.strikes(side.fault) {
+				continue
+			}
+			s.want(side.h.in, "", r.room, t.pool, side.pages...)
+			side.h.releaseAll()
+			return
+		}
+	}
+}
+
+// otherTold reports whether the transfer's other side can still be heard.
+func (r *request) otherTold(t *transfer, h *half) bool {
+	return t.rcv.alive() && t.snd.alive()
+}
+
+func (h *half) aloneOn(p *pool, pages []uint32) bool {
+	return !slices.ContainsFunc(pages, func(id uint32) bool {
+		pg := &p.pages[id]
+		return len(pg.holders) != 1 || pg.cached || pg.unknown
+	})
+}
+
+// overstates makes the two halves of a room say different prompts.
+func (h *half) overstates(f *lifecycle.Fact) {
+	r := h.r
+	if !r.s.arms("claim_mismatch/prompt") || r.refusing || r.blurred || !slices.Contains(r.senders, h) || !h.told() || !r.receivers[0].told() {
+		return
+	}
+	if r.s.strikes("claim_mismatch/prompt") {
+		r.spare()
+		f.PromptTokens = lifecycle.Some(r.prompt + 1)
+		r.s.want(h.in, "", r.room, "")
+		r.s.Strike.Want.Inst = ""
+	}
+}
