@@ -84,8 +84,8 @@ func TestHandOutBeginsGenerationThatOldTagsCannotPassFor(t *testing.T) {
 		t.Fatalf("handed out %v, want the pages just freed, %v", next.Pages(), pages)
 	}
 	f := p.Tags().CheckRead(next.Pages(), next.Gens())
-	if f == nil || f.Index != 0 || f.HandedOut != 2 || f.Written != 1 {
-		t.Fatalf("unwritten pages of a new generation: fault %+v, want entry 0, handed out in 2, written in 1", f)
+	if f == nil || f.Index != 0 || f.HandedOut != 2 || f.Written != 1 || f.Faults != 2 {
+		t.Fatalf("unwritten pages of a new generation: fault %+v, want entry 0 of 2, handed out in 2, written in 1", f)
 	}
 	if p.Tags().CheckRead(pages, gens) == nil || p.Tags().CheckWrite(pages, gens) == nil {
 		t.Fatal("the old holder still passes for the present one")

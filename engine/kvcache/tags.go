@@ -79,6 +79,7 @@ type TagFault struct {
 	Want      Gen // the table's generation
 	HandedOut Gen
 	Written   Gen
+	Faults    int // pages of the table that failed the check, this one among them
 }
 
 func (f *TagFault) Error() string {
@@ -87,26 +88,38 @@ func (f *TagFault) Error() string {
 }
 
 // CheckRead reports the first page that is not both handed out and written in the
-// generation of gens; nil if all are. Ask before reading, and again after.
+// generation of gens, and how many are not; nil if all are. Ask before reading, and
+// again after.
 func (t *Tags) CheckRead(pages []PageID, gens []Gen) *TagFault {
+	var fault *TagFault
 	for i, p := range pages {
 		handed, written := t.HandedOut(p), t.Written(p)
 		if handed != gens[i] || written != gens[i] {
-			return &TagFault{Page: p, Index: i, Want: gens[i], HandedOut: handed, Written: written}
+			fault = fault.add(TagFault{Page: p, Index: i, Want: gens[i], HandedOut: handed, Written: written})
 		}
 	}
-	return nil
+	return fault
 }
 
 // CheckWrite reports the first page that has been handed out again since gens, so
 // that a writer who lost it does not write; nil if none has.
 func (t *Tags) CheckWrite(pages []PageID, gens []Gen) *TagFault {
+	var fault *TagFault
 	for i, p := range pages {
 		if handed := t.HandedOut(p); handed != gens[i] {
-			return &TagFault{Page: p, Index: i, Want: gens[i], HandedOut: handed, Written: t.Written(p)}
+			fault = fault.add(TagFault{Page: p, Index: i, Want: gens[i], HandedOut: handed, Written: t.Written(p)})
 		}
 	}
-	return nil
+	return fault
+}
+
+// add counts one more fault; the first is the one that is kept.
+func (f *TagFault) add(next TagFault) *TagFault {
+	if f == nil {
+		f = &next
+	}
+	f.Faults++
+	return f
 }
 
 // handOut begins a new generation of page.

@@ -213,6 +213,8 @@ func (s *Scheduler) drillAtStart(r *request) {
 		}
 	case r.fault == StalePull && r.prot[WrittenFirst]:
 		s.stopped(WrittenFirst)
+	case r.fault == SaltDrop && r.prot[DomainInKey]:
+		s.stopped(DomainInKey)
 	}
 }
 

@@ -81,6 +81,13 @@ type Config struct {
 	Protections Protections
 	// Drill of the whole process.
 	Drill Drill
+	// Keep lists protections that stay on in spite of a drill, to show that each of
+	// them alone stops it.
+	Keep []Protection
+	// DrillEvery: of so many requests one commits the fault, the first. 0: every one.
+	// The protections are off for all of them, so that the others can be its victims.
+	// A drill that both sides commit needs every request, or a Submit that names it.
+	DrillEvery int
 	// AllowRequestDrill lets a Submit name a drill of its own.
 	AllowRequestDrill bool
 	// DrillDelay is how long a drilled transfer runs before early-release gives it
@@ -100,7 +107,17 @@ func (c *Config) complete() {
 	if c.Events == nil {
 		c.Events = silent{}
 	}
-	c.Protections = c.Protections.Without(c.Drill.Spec().Off...)
+	c.DrillEvery = max(c.DrillEvery, 1)
+	c.Protections = c.without(c.Protections, c.Drill)
+}
+
+// without switches off what would stop d, except what is to be kept.
+func (c *Config) without(p Protections, d Drill) Protections {
+	off := p.Without(d.Spec().Off...)
+	for _, k := range c.Keep {
+		off[k] = p[k]
+	}
+	return off
 }
 
 // check refuses what cannot work, and returns the effective context limit.

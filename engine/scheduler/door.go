@@ -35,11 +35,14 @@ func (s *Scheduler) newRequest(e Submit) *request {
 	r := &request{
 		info:   Info{Req: e.Req, Room: e.Room, Domain: e.Domain, PromptTokens: len(e.Prompt), Synthetic: e.Synthetic},
 		tokens: slices.Clone(e.Prompt), prompt: len(e.Prompt), maxNew: e.MaxNew,
-		prot: s.cfg.Protections, fault: s.cfg.Drill, since: s.now,
+		prot: s.cfg.Protections, since: s.now,
 	}
-	if s.cfg.AllowRequestDrill && e.Drill != NoDrill && e.Drill < numDrills && e.Drill.Spec().PerRequest {
+	if (s.stats.Submitted-1)%uint64(s.cfg.DrillEvery) == 0 {
+		r.fault = s.cfg.Drill
+	}
+	if s.cfg.AllowRequestDrill && e.Drill != NoDrill && e.Drill.Spec().PerRequest {
 		r.fault = e.Drill
-		r.prot = r.prot.Without(e.Drill.Spec().Off...)
+		r.prot = s.cfg.without(r.prot, e.Drill)
 	}
 	for _, p := range e.Peers {
 		r.links = append(r.links, &link{peer: p})
