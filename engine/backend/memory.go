@@ -51,12 +51,16 @@ func (r *Region) Page(p int) []byte {
 // PageAddress returns where a page begins.
 func (r *Region) PageAddress(p int) uint64 { return r.Base + uint64(p)*uint64(r.Stride) }
 
-// Resolve finds the n bytes at an address within the pages of one of the regions.
+// Resolve finds the n bytes at an address within the pages of one of the regions
+// that the CPU can address. Errors: ErrAddress.
 func Resolve(address uint64, n int, groups ...[]Region) ([]byte, error) {
 	if n >= 0 {
 		for _, regions := range groups {
 			for i := range regions {
 				r := &regions[i]
+				if r.Bytes == nil {
+					continue
+				}
 				size := uint64(r.Pages) * uint64(r.Stride)
 				at := address - r.Base
 				if address >= r.Base && at <= size && uint64(n) <= size-at {

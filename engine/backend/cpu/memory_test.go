@@ -202,6 +202,19 @@ func TestHandoffDigest(t *testing.T) {
 		}
 		page[len(page)/3] ^= 4
 	}
+	for _, other := range []int{1, 2} { // keys against values, layer 0 against layer 1
+		first := b.memory.regions[0].Page(int(target[1].Page))
+		second := b.memory.regions[other].Page(int(target[1].Page))
+		for j := range first {
+			first[j], second[j] = second[j], first[j]
+		}
+		if digest(b, received) == want {
+			t.Fatalf("regions 0 and %d may be exchanged", other)
+		}
+		for j := range first {
+			first[j], second[j] = second[j], first[j]
+		}
+	}
 	for _, bad := range []backend.DigestPage{{Page: 20}, {Page: -1}, {Tokens: 17}, {Tokens: -1}} {
 		if _, err := b.Digest(key, []backend.DigestPage{bad}); !errors.Is(err, backend.ErrPage) {
 			t.Errorf("%+v: %v", bad, err)
