@@ -26,10 +26,10 @@ type request struct {
 // if it could not be taken for want of pages.
 type step func(g *Generator, r *request) (wait int64, done bool)
 
-// Of 100 requests, 30 run on a unified engine and one is too long for prefill
+// Of 1,000 requests, 300 run on a unified engine and one is too long for prefill
 // and refused at the door, as it should be. The rest are handoffs.
 const (
-	unifiedShare = 30
+	unifiedShare = 300
 	refusedShare = 1
 )
 
@@ -47,7 +47,7 @@ func (g *Generator) arrive() *request {
 	i := g.rng.IntN(pairs)
 	r.id, r.xfer = fmt.Sprintf("r%d", r.n), fmt.Sprintf("x%d", r.n)
 	r.prefill, r.decode = g.engines.prefill[i], g.engines.decode[i]
-	draw := g.rng.IntN(100)
+	draw := g.rng.IntN(1000)
 	switch {
 	case g.incident():
 		r.steps, r.prompt = incident, g.between(681_281, 700_000)
