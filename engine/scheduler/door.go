@@ -44,6 +44,10 @@ func (s *Scheduler) newRequest(e Submit) *request {
 		r.fault = e.Drill
 		r.prot = s.cfg.without(r.prot, e.Drill)
 	}
+	if s.cfg.Role == Unified { // which has nobody to hand over to
+		r.info.Room = 0
+		return r
+	}
 	for _, p := range e.Peers {
 		r.links = append(r.links, &link{peer: p})
 	}
@@ -57,14 +61,14 @@ func (s *Scheduler) unfit(r *request, e Submit) *Outcome {
 		return failed(503, ErrStopping, "submitting request %d", e.Req)
 	case len(s.live)-s.queued[stRunning] >= s.cfg.MaxQueued:
 		return failed(429, ErrQueueFull, "submitting request %d: %d are waiting", e.Req, s.cfg.MaxQueued)
-	case e.Req == 0 || s.reqs[e.Req] != nil || e.Room != 0 && s.rooms[e.Room] != nil:
+	case e.Req == 0 || s.reqs[e.Req] != nil || r.info.Room != 0 && s.rooms[r.info.Room] != nil:
 		return failed(409, ErrDuplicate, "submitting request %d of room %d", e.Req, e.Room)
 	case len(e.Prompt) == 0 || len(e.Domain) > MaxDomainBytes || e.MaxNew < 1:
 		return failed(400, ErrMalformed, "submitting request %d: %d prompt tokens, %d to make, a domain of %d bytes", e.Req, len(e.Prompt), e.MaxNew, len(e.Domain))
 	case s.cfg.Role != Unified && !validPeers(e.Room, e.Peers):
 		return failed(400, ErrMalformed, "submitting request %d: room %d with %d peers (each once, at most %d)", e.Req, e.Room, len(e.Peers), MaxPeers)
 	}
-	if o, ok := s.ended.outcome(e.Room); ok && o.Status == 200 {
+	if o, ok := s.ended.outcome(r.info.Room); ok && o.Status == 200 {
 		return failed(409, ErrDuplicate, "submitting request %d of room %d", e.Req, e.Room)
 	} else if ok {
 		return o

@@ -97,7 +97,7 @@ func (w *world) victimThen(do func()) {
 }
 
 func (w *world) allAnswered() bool {
-	return !slices.ContainsFunc(w.all, func(s *sub) bool { return s.answers == 0 })
+	return !slices.ContainsFunc(w.all, func(s *sub) bool { return s.answers == 0 && !s.lost })
 }
 
 // build makes the scene's world, with drill on its processes.
@@ -162,6 +162,11 @@ func TestDrillLeaksWithoutItsProtections(t *testing.T) {
 			w, err := sc.build(t, sc.drill)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, e := range w.engines {
+				if got, want := e.s.Protections(), AllProtections().Without(sc.drill.Spec().Off...); got != want {
+					t.Fatalf("%s runs with protections %v, want %v", e.name, got, want)
+				}
 			}
 			sc.play(w)
 			if len(w.leaks) == 0 {

@@ -17,7 +17,7 @@ type Event interface{ event() }
 // Submit is a new request.
 type Submit struct {
 	Req    kvcache.Req
-	Room   Room // 0 in a unified engine
+	Room   Room // not looked at in a unified engine, nor are Peers
 	Domain kvcache.Domain
 	Prompt []int32
 	// MaxNew tokens to answer with. Prefill makes one whatever it says.

@@ -212,3 +212,26 @@ func TestNothingLeaksAndNoPageIsLostWhateverHappens(t *testing.T) {
 		})
 	}
 }
+
+// A drill breaks what it is meant to break, and nothing else: the engine goes on,
+// and everybody is answered once.
+func TestDrilledEngineStillAnswersEverybodyOnce(t *testing.T) {
+	for _, spec := range Drills() {
+		for _, shape := range shapes {
+			t.Run(spec.Name+"/"+shape.name, func(t *testing.T) {
+				w := newWorld(t, 1)
+				w.drill = spec.Drill
+				shape.build(w)
+				for range *simSteps / 3 {
+					w.chance()
+				}
+				w.run(w.allAnswered)
+				for _, sb := range w.all {
+					if sb.answers != 1 && !sb.lost || sb.answers > 1 {
+						t.Fatalf("seed 1: request %d was answered %d times", sb.req, sb.answers)
+					}
+				}
+			})
+		}
+	}
+}

@@ -131,6 +131,7 @@ type world struct {
 	rooms   Room
 	leaks   []string
 	total   total
+	drill   Drill // of every engine that is added
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -141,6 +142,9 @@ func newWorld(t testing.TB, seed uint64) *world {
 }
 
 func (w *world) add(name Peer, cfg Config, kvc kvcache.Config, ranks ...int) *engine {
+	if w.drill != NoDrill {
+		cfg.Drill = w.drill
+	}
 	e := &engine{w: w, name: name, cfg: cfg, kvc: kvc, ranks: ranks, slots: 9}
 	w.engines = append(w.engines, e)
 	w.by[name] = e
