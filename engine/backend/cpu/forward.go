@@ -144,8 +144,10 @@ func (b *Backend) attend(layer, row int, batch []backend.Sequence, results []bac
 		first := (row*l.KVHeads + head) * group * l.HeadDim
 		b.attention.Reset(k.queries[first:first+group*l.HeadDim], b.spec.Scale)
 		for at := from / l.PageTokens; at*l.PageTokens < to; at++ {
-			r := read{layer: layer, head: head, block: at,
-				from: max(from-at*l.PageTokens, 0), to: min(to-at*l.PageTokens, l.PageTokens)}
+			r := read{
+				layer: layer, head: head, block: at,
+				from: max(from-at*l.PageTokens, 0), to: min(to-at*l.PageTokens, l.PageTokens),
+			}
 			b.readPage(r, i, &batch[i], &results[i])
 		}
 		b.attention.Finish(spec.Sinks[head*group:(head+1)*group], k.attended[first:first+group*l.HeadDim])

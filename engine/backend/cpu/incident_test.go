@@ -120,8 +120,10 @@ func TestPageTagsAloneStopTheIncident(t *testing.T) {
 		if fault.Pages != incidentPages-1 || len(b.answer()) != before {
 			t.Fatalf("%d pages faulted, %d tokens left", fault.Pages, len(b.answer())-before)
 		}
-		want := backend.Fault{Block: incidentPages - 1, Page: last,
-			Expected: b.table[incidentPages-1].Tag, Seen: p.memory.Written(0, last), Moment: backend.BeforeAppend}
+		want := backend.Fault{
+			Block: incidentPages - 1, Page: last,
+			Expected: b.table[incidentPages-1].Tag, Seen: p.memory.Written(0, last), Moment: backend.BeforeAppend,
+		}
 		if fault.First != want {
 			t.Fatalf("first fault %+v, want %+v", fault.First, want)
 		}
