@@ -68,7 +68,8 @@ type PeerUp struct {
 }
 
 // PeerGone: the connection is closed and nothing of the peer can read or write
-// here any more, nor anything of ours there.
+// here any more, nor anything of ours there. It is about everything that was named
+// to the peer so far: report it before anything is named on a new connection.
 type PeerGone struct{ Peer Peer }
 
 // Targets are the pages that a decode peer has reserved for a room (prefill).

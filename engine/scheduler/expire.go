@@ -18,7 +18,7 @@ func (s *Scheduler) limitOf(r *request) time.Duration {
 		if !r.admitted {
 			return s.cfg.QueueTimeout
 		}
-	case stTransfer, stDigest, stInflight:
+	case stTransfer, stDigest, stInflight, stLate:
 		return s.cfg.TransferTimeout
 	}
 	return 0

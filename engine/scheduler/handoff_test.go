@@ -215,6 +215,9 @@ func TestPeersReasonReachesTheClient(t *testing.T) {
 	if ans.Outcome.Status != 400 || !errors.Is(ans.Outcome.Err, ErrPeer) || len(each[TellAbort](acts)) != 0 {
 		t.Fatalf("%+v, want the peer's 400, and no abort sent back", acts)
 	}
+	if a.kv.Audit().PendingDrain != 2 {
+		t.Fatalf("%+v: a failure was taken for a drain", a.kv.Audit())
+	}
 	late := newAlone(t, Decode) // the news may come before the request
 	late.step(Completed{Room: 1, Peer: "x", Status: 400, Reason: "too long"})
 	if r := only[Reject](t, late.step(submit(1, 8, 3))); r.Status != 400 {

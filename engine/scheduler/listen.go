@@ -42,7 +42,8 @@ type Events interface {
 	TransferCompleted(at kvcache.At, r Info, x kvcache.Xfer, side Side, peer Peer, ok bool, e Extent, last bool)
 	TransferDrained(at kvcache.At, room Room, x kvcache.Xfer, side Side, peer Peer)
 	PeerGone(at kvcache.At, peer Peer)
-	// Protected: the protection ran; stopped says that it stopped something.
+	// Protected: the protection ran; stopped says that it stopped something. It is
+	// called often, so a publisher tells the first run and every stop, and counts.
 	Protected(at kvcache.At, p Protection, stopped bool)
 }
 

@@ -228,12 +228,19 @@ func TestWholePrefixInTheCacheComputesOneTokenOnACopy(t *testing.T) {
 	}
 	a.step(done(l, 7))
 	again := first
-	again.Req = 2
+	again.Req, again.MaxNew = 2, 4
 	l = only[Launch](t, a.step(again))
 	if it := l.Items[0]; it.Start != 7 || len(it.Tokens) != 1 || len(l.Copies) != 1 || l.Copies[0].To != it.Pages[1] {
 		t.Fatalf("launched %+v after copies %+v, want the last token on a copied page", it, l.Copies)
 	}
-	a.finish(a.step(done(l, 7)))
+	if got := a.kv.Audit(); got.Held != 3 {
+		t.Fatalf("%+v while the copy is made, want its source held", got)
+	}
+	acts := a.step(done(l, 7))
+	if got := a.kv.Audit(); got.Cached != 1 {
+		t.Fatalf("%+v after the copy, want its source back in the cache", got)
+	}
+	a.finish(acts)
 }
 
 func TestPreemptedRequestReentersAndAnswersOnce(t *testing.T) {

@@ -184,6 +184,11 @@ func simulate(t *testing.T, seed uint64, build func(*world)) {
 		w.total.take(e.s)
 	}
 	t.Logf("seed %d: %+v", seed, w.total)
+	for _, p := range []Protection{PageTags, HandoffDigest} { // the last lines, behind rules that held
+		if w.total.Stopped[p] > 0 {
+			t.Fatalf("seed %d: %s stopped %d faults that should not have been", seed, p, w.total.Stopped[p])
+		}
+	}
 	if w.total.Good < uint64(*simSteps/1500) {
 		t.Fatalf("seed %d: %d good answers: the world is too rough to show anything", seed, w.total.Good)
 	}
@@ -196,6 +201,8 @@ func (w *world) judgeLive() {
 	}
 }
 
+// The long run is go test ./engine/scheduler -run Nothing -args -sim.steps=1000000.
+//
 // The pools and the schedulers check their own invariants at each transition; the
 // world checks every byte that is read, every answer, and that each page is
 // accounted for when all has come to rest.
