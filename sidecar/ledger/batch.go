@@ -21,52 +21,52 @@ type batchID struct {
 func (l *Ledger) applyGroup(group []held) {
 	l.takeNumbers(group)
 	if len(group) == 1 {
-		l.apply(group[0].f)
+		l.apply(group[0])
 		return
 	}
 	sizes := make(map[batchID]int, 4)
 	for i := range group {
 		sizes[batchOf(group[i].f)]++
 	}
-	var aside, last []*lifecycle.Fact
+	var aside, last []held
 	for _, h := range group {
 		l.batch = sizes[batchOf(h.f)] > 1
 		switch {
 		case !l.batch:
-			l.apply(h.f)
+			l.apply(h)
 		case l.refuses(h.f) && !admitsToo(group, h.f):
-			last = append(last, h.f)
-		case l.premature(h.f):
-			aside = append(aside, h.f)
+			last = append(last, h)
+		case l.premature(h):
+			aside = append(aside, h)
 		default:
-			l.apply(h.f)
+			l.apply(h)
 		}
 	}
 	l.batch = true
 	l.retry(aside)
-	for _, f := range last {
-		l.apply(f)
+	for _, h := range last {
+		l.apply(h)
 	}
 	l.batch = false
 }
 
 // retry applies what was set aside as soon as it accuses no more.
-func (l *Ledger) retry(aside []*lifecycle.Fact) {
+func (l *Ledger) retry(aside []held) {
 	for pass := 0; len(aside) > 0; pass++ {
 		kept := aside[:0:len(aside)]
-		for _, f := range aside {
-			if l.premature(f) {
-				kept = append(kept, f)
+		for _, h := range aside {
+			if l.premature(h) {
+				kept = append(kept, h)
 			} else {
-				l.apply(f)
+				l.apply(h)
 			}
 		}
 		if stuck := len(kept) == len(aside); stuck || pass == batchPasses {
-			for _, f := range kept {
+			for _, h := range kept {
 				if stuck {
-					l.apply(f)
+					l.apply(h)
 				} else {
-					l.late(l.insts[f.Inst], f)
+					l.late(h.inst, h.f)
 				}
 			}
 			return
@@ -76,12 +76,11 @@ func (l *Ledger) retry(aside []*lifecycle.Fact) {
 }
 
 // premature reports whether a fact would accuse if it were applied now.
-func (l *Ledger) premature(f *lifecycle.Fact) bool {
-	inst := l.insts[f.Inst]
-	if inst == nil || inst.outdated(f) {
+func (l *Ledger) premature(h held) bool {
+	if h.inst == nil || h.inst.outdated(h.f) {
 		return false
 	}
-	c := l.resolve(inst, f)
+	c := l.resolve(h.inst, h.f)
 	if c.void {
 		return true // what it names may be opened in this batch
 	}
@@ -115,7 +114,7 @@ func (l *Ledger) takeNumbers(group []held) {
 		if !f.Seq.Has {
 			continue
 		}
-		if inst := l.insts[f.Inst]; inst != nil && !inst.outdated(f) {
+		if inst := group[i].inst; inst != nil && !inst.outdated(f) {
 			from, to, gap := inst.stream(f).apply(f.Seq.V, l.cfg.Limits.Missing)
 			if gap {
 				l.numbersMissing(inst, f, from, to)

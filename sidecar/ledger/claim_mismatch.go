@@ -43,29 +43,33 @@ func (l *Ledger) promptMismatch(c *call) {
 // pagesMismatch: a sender named another number of pages than the receiver did
 // for it. Where the handoff is short, short_handoff says so more strongly.
 func (l *Ledger) pagesMismatch(h *handoff) {
-	type sides struct{ recv, send, tokens int64 }
+	type sides struct {
+		recv, send map[pageOf]struct{}
+		unequal    bool
+	}
 	bySender := map[*instance]*sides{}
 	var order []*instance
 	for _, t := range h.transfers {
 		s := bySender[t.send]
 		if s == nil {
-			s = &sides{}
+			s = &sides{recv: map[pageOf]struct{}{}, send: map[pageOf]struct{}{}}
 			bySender[t.send] = s
 			order = append(order, t.send)
 		}
-		s.recv += pagesOf(t.targets)
-		s.send += pagesOf(t.sources)
-		if t.unequalPages() {
-			s.tokens = 1
-		}
+		collect(s.recv, t.targets)
+		collect(s.send, t.sources)
+		s.unequal = s.unequal || t.unequalPages()
 	}
 	for _, send := range order {
 		s := bySender[send]
-		if s.recv == 0 || s.send == 0 || s.recv == s.send || s.tokens != 0 {
+		if send.seenSince >= h.began || h.recv.seenSince >= h.began {
+			continue // what was said before is not known
+		}
+		if len(s.recv) == 0 || len(s.send) == 0 || len(s.recv) == len(s.send) || s.unequal {
 			continue
 		}
 		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, h.mainPool()).
-			say(fmt.Sprintf("the receiver named %d pages", s.recv), fmt.Sprintf("%s named %d", send.name, s.send))
+			say(fmt.Sprintf("the receiver named %d pages", len(s.recv)), fmt.Sprintf("%s named %d", send.name, len(s.send)))
 	}
 }
 
@@ -82,9 +86,17 @@ func (t *transfer) unequalPages() bool {
 	return false
 }
 
-func pagesOf(list []named) (n int64) {
-	for _, s := range list {
-		n += int64(s.count)
+// pageOf is a page of a pool. A page that is named twice, by the engine and on
+// the wire, counts once.
+type pageOf struct {
+	pool *pool
+	at   uint32
+}
+
+func collect(set map[pageOf]struct{}, list []named) {
+	for _, n := range list {
+		for at := n.first; at < n.first+n.count; at++ {
+			set[pageOf{n.pool, at}] = struct{}{}
+		}
 	}
-	return n
 }

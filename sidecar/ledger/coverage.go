@@ -11,7 +11,7 @@ import (
 // bytesMoved books bytes that were seen to arrive in an instance's memory.
 func (l *Ledger) bytesMoved(c *call) {
 	f := c.f
-	from := l.insts[f.From]
+	from := l.sender(f.From)
 	if f.FromAddr.Has && from != nil {
 		l.sourceRead(c, from)
 	}
@@ -42,6 +42,15 @@ func (l *Ledger) bytesMoved(c *call) {
 	if !found {
 		l.stats.Elsewhere++
 	}
+}
+
+// sender is the instance that bytes came from, nil if none is known by that
+// name. Writes come in trains, so the last one is kept at hand.
+func (l *Ledger) sender(name string) *instance {
+	if l.lastSender == nil || l.lastSender.name != name {
+		l.lastSender = l.insts[name]
+	}
+	return l.lastSender
 }
 
 // stretchAt is the region that an address lies in, or nil and where the next

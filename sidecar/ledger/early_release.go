@@ -39,7 +39,7 @@ func (l *Ledger) handedOutEarly(c *call, at uint32, p *page) {
 func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.born == p.born && rec.tr.running() && !l.drainedAsSeen(rec.tr) {
+		if rec.born == p.born && rec.tr.running() && !l.drainedAsSeen(rec.tr) && rec.tr.wouldBeTold(rec.source) {
 			return rec.tr, rec.source
 		}
 	}
@@ -51,6 +51,24 @@ func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 func (l *Ledger) drainedAsSeen(t *transfer) bool {
 	return t.failed() && t.posted == 0 && t.into.covered()
 }
+
+// wouldBeTold reports whether a drain of the transfer would have been seen: who
+// is told of it is one side or the other, so neither may have been out of sight
+// since the transfer began. A receiver is told itself, also by a sender that
+// nobody follows; the end of a sender's reads may be told to the receiver only.
+func (t *transfer) wouldBeTold(source bool) bool {
+	began := t.recvTick
+	if began == 0 || t.sendTick != 0 && t.sendTick < began {
+		began = t.sendTick
+	}
+	if began <= t.recv.seenSince || began <= t.send.seenSince {
+		return false
+	}
+	return !source || t.recv.followed()
+}
+
+// followed reports whether the instance has a stream that was seen.
+func (i *instance) followed() bool { return i.engine || len(i.byName) > 0 }
 
 func notDrained(t *transfer, source bool) string {
 	if source {

@@ -15,8 +15,9 @@ type handoff struct {
 	transfers []*transfer
 	began     uint64 // tick of its first transfer_started, 0: none
 
-	completed bool  // some transfer of it completed ok
-	lastOK    int64 // when, as said
+	completed bool  // it completed ok, as far as was said
+	lastSaid  bool  // a completion was marked last
+	lastOK    int64 // when the last completion came, as said
 	node      string
 	tokens    lifecycle.Opt[int64] // the most that a completion said
 
@@ -24,6 +25,8 @@ type handoff struct {
 	timed   bool
 	judging bool // a read that waits for its step will judge it
 	judged  bool
+	severed bool // a peer of it is gone: what is missing need not come
+	blurred bool // writes came that could be of another request as well
 	short   bool
 	proven  bool // its incoming data were seen completely until it was judged
 	sealed  bool // every owed page was seen to arrive or written locally
@@ -56,7 +59,7 @@ func (h *handoff) covered() bool {
 	if h.judged {
 		return h.proven
 	}
-	if h.began == 0 {
+	if h.began == 0 || h.blurred {
 		return false
 	}
 	for _, t := range h.transfers {
@@ -67,6 +70,16 @@ func (h *handoff) covered() bool {
 	return true
 }
 
+// blur is for writes that could be of two requests: they cover neither, so that
+// what is missing in either does not accuse, and neither is clean.
+func (l *Ledger) blur(h *handoff) {
+	unsee(h.room, h.recv, "writes came that could be of another request as well")
+	if !h.judged && !h.blurred {
+		h.blurred = true
+		l.unwatch(h)
+	}
+}
+
 // busy reports whether a transfer of it is open.
 func (h *handoff) busy() bool {
 	for _, t := range h.transfers {
@@ -75,6 +88,28 @@ func (h *handoff) busy() bool {
 		}
 	}
 	return false
+}
+
+// allOK reports whether each page that the receiver named is of some transfer
+// that completed ok: where one failed and was not made again, the engine knows
+// that the handoff is not complete.
+func (h *handoff) allOK() bool {
+	ok := map[pageOf]struct{}{}
+	for _, t := range h.transfers {
+		if t.outcome == lifecycle.OK {
+			collect(ok, t.targets)
+		}
+	}
+	for _, t := range h.transfers {
+		for _, n := range t.targets {
+			for at := n.first; at < n.first+n.count; at++ {
+				if _, done := ok[pageOf{n.pool, at}]; !done {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // settleLater judges the handoff a settle time after its last transfer ended,
@@ -138,6 +173,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 		return
 	}
 	h.proven = h.covered()
+	h.completed = h.completed && (h.lastSaid || h.allOK() && !h.severed && !h.room.givenUp())
 	used := h.completed || s.used
 	if used {
 		l.shortHandoff(h, &s)

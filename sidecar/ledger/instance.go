@@ -18,8 +18,9 @@ type instance struct {
 	streams [lifecycle.NumSrc][]*stream
 	sight   sight
 
-	engine bool  // a fact of src engine was applied
-	step   int64 // the latest scheduling step said
+	engine    bool   // a fact of src engine was applied
+	seenSince uint64 // tick of its last gap, or of its attachment: what was said before is not known
+	step      int64  // the latest scheduling step said
 
 	running map[*transfer]struct{} // not drained, to it or from it
 	waiting map[*handoff]struct{}  // into it, not judged
@@ -34,7 +35,11 @@ type instance struct {
 const maxPastEpochs = 64
 
 func (l *Ledger) instance(name, node string) *instance {
+	if l.lastInst != nil && l.lastInst.name == name {
+		return l.lastInst
+	}
 	if inst := l.insts[name]; inst != nil || name == "" {
+		l.lastInst = inst
 		return inst
 	}
 	if len(l.insts) >= l.cfg.Limits.Instances {

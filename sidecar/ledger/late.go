@@ -45,7 +45,7 @@ func (l *Ledger) latePool(inst *instance, f *lifecycle.Fact) {
 		return
 	}
 	if pl := l.openPool(inst, f); pl != nil {
-		pl.knownFrom = l.tick + 1
+		pl.knownFrom, inst.seenSince = l.tick+1, l.tick
 	}
 }
 

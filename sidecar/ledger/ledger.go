@@ -31,6 +31,9 @@ type Ledger struct {
 	oldest, newest        *request // requests that have not ended, by age
 	live                  int      // how many they are
 
+	lastInst   *instance // of the last facts, to save looking them up
+	lastSender *instance
+
 	batch    bool // the fact being applied is one of several of its batch
 	breaches []breach
 	out      []finding.Finding
@@ -70,28 +73,28 @@ func (l *Ledger) Step(f *lifecycle.Fact) []finding.Finding {
 			return nil
 		}
 		if f.Seq.Has {
-			return l.stepNumbered(inst, held{f, at}, late)
+			return l.stepNumbered(held{f, inst, at}, late)
 		}
 	}
 	if late {
 		l.late(inst, f)
 	} else {
-		l.win.push(held{f, at})
+		l.win.push(held{f, inst, at})
 		l.catchUp()
 	}
 	return l.out
 }
 
 // stepNumbered is Step for a fact with a sequence number.
-func (l *Ledger) stepNumbered(inst *instance, h held, late bool) []finding.Finding {
-	s := inst.stream(h.f)
+func (l *Ledger) stepNumbered(h held, late bool) []finding.Finding {
+	s := h.inst.stream(h.f)
 	what := s.arrive(h.f.Seq.V, l.cfg.Limits.Missing)
 	switch {
 	case what == duplicate:
 		l.stats.Duplicates++
 		return nil
 	case late || what == tooLate:
-		l.late(inst, h.f)
+		l.late(h.inst, h.f)
 		return l.out
 	case what == fills:
 		l.win.pushInOrder(h)
@@ -163,9 +166,9 @@ func (l *Ledger) setClock(f *lifecycle.Fact) {
 }
 
 // apply lets a fact count. A fact whose epoch ended while it waited does not.
-func (l *Ledger) apply(f *lifecycle.Fact) {
+func (l *Ledger) apply(h held) {
+	f, inst := h.f, h.inst
 	l.tick++
-	inst := l.insts[f.Inst]
 	if inst != nil && inst.outdated(f) {
 		l.stats.Outdated++
 		return

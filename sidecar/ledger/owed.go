@@ -60,13 +60,17 @@ func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 
 // firstLogical is which page of the prompt the first page is that the request
 // was given: where it was given fewer than the whole prompt needs, those of its
-// prefix are not among them.
+// prefix, or before its window, are not among them.
 func (r *request) firstLogical(pl *pool) int64 {
 	whole := ceilDiv(r.prompt.V, pl.PageTokens)
-	if total := givenIn(r.given, pl.index); total < whole && pl.Owes != lifecycle.OwesState {
-		return r.prefix.Or(0) / pl.PageTokens
+	if total := givenIn(r.given, pl.index); total >= whole || pl.Owes == lifecycle.OwesState {
+		return 0
 	}
-	return 0
+	from := r.prefix.Or(0)
+	if pl.Owes == lifecycle.OwesWindow {
+		from = max(from, r.prompt.V-pl.Window)
+	}
+	return from / pl.PageTokens
 }
 
 // owedRange is the logical pages [first, last) that the tokens owe.

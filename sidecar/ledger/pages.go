@@ -183,12 +183,12 @@ func (l *Ledger) copyPage(src, dst *pool, a, b uint32) {
 	l.takesContent(q, p.content, &left, &came)
 	came.arrive() // before leaving, lest the party be forgotten in between
 	left.flush()
-	q.flags = q.flags&^(local|claimed|observed) | copied
+	q.flags &^= local | claimed | observed
 	switch {
 	case src.mute(p):
 		q.flags |= unknown
 	case p.written():
-		q.flags |= local
+		q.flags |= local | copied
 		l.stats.PagesWrittenClaim++
 	}
 }
@@ -289,6 +289,20 @@ func (l *Ledger) evict(c *call) {
 	}
 }
 
+// readUnwritten notes the read of a page that was not written locally. One that
+// is not written at all may still be, in the same step.
+func (l *Ledger) readUnwritten(c *call, p *page) {
+	if c.pool.unseen(p) {
+		unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
+	}
+	if p.owner != c.req.party && p.written() {
+		return // shared: that it was written in its generation is enough
+	}
+	if _, _, stale := l.stale(c.pool, p); !stale || !c.f.Step.Has {
+		c.req.readFar = true
+	}
+}
+
 // read notes that pages were read in their generation.
 func (l *Ledger) read(c *call) {
 	r := c.req
@@ -302,10 +316,7 @@ func (l *Ledger) read(c *call) {
 				p.flags |= wasRead
 			}
 			if p.flags&local == 0 && p.flags&null == 0 {
-				r.readFar = true
-				if c.pool.unseen(p) {
-					unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
-				}
+				l.readUnwritten(c, p)
 			}
 		}
 	}

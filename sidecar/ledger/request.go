@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/engine/lifecycle"
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
 
 // request is one request on one instance. Those of one room belong together;
 // a request without a room has a room of its own.
@@ -20,7 +24,8 @@ type request struct {
 
 	admitted  bool
 	aborted   bool // said by this instance, and not admitted again since
-	ended     bool
+	ended     bool // finished, rejected or aborted
+	finished  bool
 	synthetic bool
 	stalled   bool
 	listed    bool  // among those that have not ended
@@ -60,6 +65,7 @@ func (r *request) sharing(pl *pool, at uint32, p *page) bool {
 
 // give remembers the order of a request's pages, which is that of its tokens.
 func (r *request) give(l *Ledger, pl *pool, run lifecycle.Run, tick uint64, shared bool) {
+	r.takenBack(pl)
 	if n := len(r.given); n > 0 {
 		last := &r.given[n-1]
 		if last.pool == pl.index && last.first+last.count == run.First && last.tick == tick && last.shared == shared {
@@ -73,6 +79,26 @@ func (r *request) give(l *Ledger, pl *pool, run lifecycle.Run, tick uint64, shar
 		}
 	}
 	r.given = append(r.given, given{pl.index, run.First, run.Count, tick, shared})
+}
+
+// takenBack forgets the pages of a pool if the first of them was given back: the
+// request was retracted, and what it is given now begins its tokens anew.
+func (r *request) takenBack(pl *pool) {
+	for _, g := range r.given {
+		if g.pool != pl.index {
+			continue
+		}
+		if p := &pl.pages[g.first]; p.flags&null == 0 && (p.born > g.tick || !r.holds(pl, g.first, p)) {
+			r.given = slices.DeleteFunc(r.given, func(g given) bool { return g.pool == pl.index })
+		}
+		return
+	}
+}
+
+// over reports whether nothing more is to come of r by its own engine's word. An
+// instance without a stream says no end.
+func (r *request) over() bool {
+	return r.wire || !r.inst.engine || r.ended && r.owned == 0 && len(r.shares) == 0
 }
 
 // remember notes a reference that was given back, within the limit.
@@ -131,6 +157,20 @@ func (l *Ledger) eachHolder(pl *pool, at uint32, each func(*request)) {
 			each(r)
 		}
 	}
+}
+
+// going reports whether what happens to r now bears on a verdict: it has not
+// ended, and if it is the sending half, what it sends is not judged yet.
+func (r *request) going() bool {
+	if r.inst.engine && (len(r.room.handoffs) == 0 || r.room.into(r.inst) != nil) {
+		return !r.ended
+	}
+	for _, h := range r.room.handoffs {
+		if !h.judged {
+			return true
+		}
+	}
+	return false
 }
 
 // domain is the isolation that the engine was told to keep for r.

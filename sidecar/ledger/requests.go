@@ -9,7 +9,7 @@ import (
 // abort by the same instance it starts anew (hard case 6).
 func (l *Ledger) requestAdmitted(c *call) {
 	r, f := c.req, c.f
-	r.admitted, r.ended, r.aborted, r.stalled = true, false, false, false
+	r.admitted, r.ended, r.finished, r.aborted, r.stalled = true, false, false, false, false
 	r.read, r.readFar = false, false
 	r.room.forgive(c.inst)
 	if f.PromptTokens.Has {
@@ -21,7 +21,6 @@ func (l *Ledger) requestAdmitted(c *call) {
 	if f.Domain.Has {
 		l.parties.all[r.party].domain = f.Domain
 	}
-	r.synthetic = r.synthetic || f.Synthetic
 }
 
 func (l *Ledger) requestRejected(c *call) {
@@ -34,7 +33,7 @@ func (l *Ledger) requestRejected(c *call) {
 
 // requestFinished ends a request; a success judges its handoff.
 func (l *Ledger) requestFinished(c *call) {
-	c.req.ended = true
+	c.req.ended, c.req.finished = true, true
 	if c.f.Success() {
 		if h := c.room.into(c.inst); h != nil && h.began != 0 {
 			l.judgeOnUse(h, c)
@@ -77,12 +76,16 @@ func (l *Ledger) poolOpened(c *call) {
 func (l *Ledger) restart(inst *instance) {
 	l.parted(inst, func(*transfer) bool { return true })
 	for h := range inst.waiting {
+		unsee(h.room, inst, inst.name+" restarted")
+		h.severed = true
 		l.judge(h, h.lastOK, h.node)
 	}
 	inst.sight = sight{}
 	inst.pending = nil
 	for _, r := range sortedRequests(inst) {
-		unsee(r.room, inst, inst.name+" restarted")
+		if r.going() {
+			unsee(r.room, inst, inst.name+" restarted")
+		}
 		r.ended, r.owned, r.shares, r.past, r.lost = true, 0, nil, nil, nil
 		l.forgetRequestID(r)
 		l.retire(r.room)

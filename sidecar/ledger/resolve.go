@@ -10,6 +10,7 @@ func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) call {
 	case lifecycle.RequestAdmitted:
 		l.renew(inst, f)
 		c.req = l.request(inst, f.Req, f.Room)
+		c.req.synthetic = c.req.synthetic || f.Synthetic
 	case lifecycle.RequestRejected, lifecycle.RequestAborted, lifecycle.RequestFinished:
 		c.req = l.request(inst, f.Req, f.Room)
 	case lifecycle.PagesReserved, lifecycle.PagesShared, lifecycle.PagesWritten, lifecycle.PagesRead,
@@ -49,13 +50,17 @@ func (l *Ledger) resolvePages(c *call) {
 }
 
 // renew begins a room anew where a new request comes into one whose request
-// had ended.
+// had ended, and a request anew where one comes under the id of another that
+// had finished.
 func (l *Ledger) renew(inst *instance, f *lifecycle.Fact) {
 	if rm := l.roomOf(f); rm != nil && rm.renews(inst, f.Req) {
 		l.anew(rm)
 	}
-	if r := inst.reqs[f.Req]; r != nil && r.ended && r.owned == 0 && len(r.room.rejects) == 0 && !r.aborted && r.room.quiet() {
-		l.forgetRequestID(r) // a new request under an old id
+	if r := inst.reqs[f.Req]; r != nil && r.finished && r.room.quiet() {
+		l.anew(r.room)
+		for _, half := range r.room.reqs {
+			l.forgetRequestID(half)
+		}
 	}
 }
 

@@ -109,7 +109,7 @@ func firstOf(a, b string) string {
 // quiet reports whether nothing of the room goes on any more.
 func (rm *room) quiet() bool {
 	for _, r := range rm.reqs {
-		if !r.wire && (!r.ended || r.owned > 0 || len(r.shares) > 0) {
+		if !r.over() {
 			return false
 		}
 	}
@@ -134,7 +134,9 @@ func (l *Ledger) anew(rm *room) *room {
 			l.judge(h, l.now, "the room began anew")
 		}
 	}
-	delete(l.rooms, rm.id)
+	if rm.id != "" {
+		delete(l.rooms, rm.id)
+	}
 	l.enlist(rm)
 	return l.roomFor(rm.id)
 }
@@ -153,6 +155,17 @@ func (rm *room) rejectedBy(inst *instance) *rejection {
 		}
 	}
 	return nil
+}
+
+// givenUp reports whether a half of the room was aborted or rejected: what is
+// then missing need not come.
+func (rm *room) givenUp() bool {
+	for _, r := range rm.reqs {
+		if r.aborted {
+			return true
+		}
+	}
+	return len(rm.rejects) > 0
 }
 
 func (rm *room) forgive(inst *instance) {

@@ -186,6 +186,7 @@ func (l *Ledger) loseFrom(inst *instance, of lifecycle.Src, what string) {
 			unsee(h.room, inst, what)
 		}
 	case of == lifecycle.Engine, of == lifecycle.Wire:
+		inst.seenSince = l.tick
 		if of == lifecycle.Engine || !inst.engine {
 			for _, pl := range inst.pools {
 				if pl != nil {
@@ -194,7 +195,7 @@ func (l *Ledger) loseFrom(inst *instance, of lifecycle.Src, what string) {
 			}
 		}
 		for _, r := range inst.reqs {
-			if !r.ended || !r.room.quiet() {
+			if r.going() {
 				unsee(r.room, inst, what)
 			}
 		}

@@ -15,8 +15,8 @@ func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
 			continue
 		}
 		if owner != nil && owner.room != t.room {
-			unsee(owner.room, c.inst, "bytes in the staging region could be of two requests")
-			unsee(t.room, c.inst, "bytes in the staging region could be of two requests")
+			l.blur(owner.into)
+			l.blur(t.into)
 			return
 		}
 		owner = t

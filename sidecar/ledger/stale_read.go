@@ -169,6 +169,9 @@ func (l *Ledger) mature(inst *instance, now int64) {
 
 func (l *Ledger) judgeRead(pr *pendingRead) {
 	l.pendingReads--
+	if pr.req != nil && len(pr.pages) > 0 {
+		pr.req.readFar = true
+	}
 	for _, pp := range pr.pages {
 		b := l.accuse(finding.StaleRead, pr.inst, pr.req, pr.room, pr.pool)
 		b.pages = append(b.pages, pp.at)

@@ -1,7 +1,5 @@
 package ledger
 
-import "container/heap"
-
 // timer is something due at an applied time: exactly one of its targets is set.
 type timer struct {
 	at      int64
@@ -12,23 +10,55 @@ type timer struct {
 	room    *room     // its verdict
 }
 
-// timers is a heap; each handoff, read, request and room has at most one, so
-// their limits bound it.
+func (t *timer) before(o *timer) bool { return t.at < o.at || t.at == o.at && t.n < o.n }
+
+// timers is a heap by time; each handoff, read, request and room has at most
+// one, so their limits bound it. (container/heap would allocate for each.)
 type timers struct {
-	all  timerHeap
+	all  []timer
 	next uint64
 }
 
 func (ts *timers) add(t timer) {
 	ts.next++
 	t.n = ts.next
-	heap.Push(&ts.all, t)
+	ts.all = append(ts.all, t)
+	for i := len(ts.all) - 1; i > 0; {
+		up := (i - 1) / 2
+		if ts.all[up].before(&ts.all[i]) {
+			break
+		}
+		ts.all[up], ts.all[i] = ts.all[i], ts.all[up]
+		i = up
+	}
+}
+
+// due takes the earliest timer, if it is due.
+func (ts *timers) due(now int64) (timer, bool) {
+	if len(ts.all) == 0 || ts.all[0].at > now {
+		return timer{}, false
+	}
+	t, n := ts.all[0], len(ts.all)-1
+	ts.all[0], ts.all[n] = ts.all[n], timer{}
+	ts.all = ts.all[:n]
+	for i := 0; ; {
+		least := i
+		for down := 2*i + 1; down <= 2*i+2 && down < n; down++ {
+			if ts.all[down].before(&ts.all[least]) {
+				least = down
+			}
+		}
+		if least == i {
+			return t, true
+		}
+		ts.all[i], ts.all[least] = ts.all[least], ts.all[i]
+		i = least
+	}
 }
 
 // fire calls what is due at that time or before, in order.
 func (l *Ledger) fire(now int64) {
-	for len(l.timers.all) > 0 && l.timers.all[0].at <= now {
-		t := heap.Pop(&l.timers.all).(timer)
+	for t, due := l.timers.due(now); due; t, due = l.timers.due(now) {
 		l.now = max(l.now, t.at)
 		switch {
 		case t.handoff != nil:
@@ -41,23 +71,4 @@ func (l *Ledger) fire(now int64) {
 			l.sayVerdicts(t.room)
 		}
 	}
-}
-
-type timerHeap []timer
-
-func (h timerHeap) Len() int { return len(h) }
-
-func (h timerHeap) Less(a, b int) bool {
-	return h[a].at < h[b].at || h[a].at == h[b].at && h[a].n < h[b].n
-}
-func (h timerHeap) Swap(a, b int) { h[a], h[b] = h[b], h[a] }
-func (h *timerHeap) Push(x any)   { *h = append(*h, x.(timer)) }
-
-func (h *timerHeap) Pop() any {
-	old := *h
-	n := len(old) - 1
-	t := old[n]
-	old[n] = timer{}
-	*h = old[:n]
-	return t
 }

@@ -116,7 +116,13 @@ func (l *Ledger) reserveByWire(c *call) {
 		c.req = r
 	}
 	for _, run := range c.f.Pages {
-		l.handOut(c.pool, run, r.party, ownerRef)
+		for at := run.First; at < run.End(); at++ {
+			// Another sender's, or another try's, naming of what the room has is
+			// no new hand-out.
+			if p := &c.pool.pages[at]; p.owner != r.party || !p.held() {
+				l.handOut(c.pool, lifecycle.Run{First: at, Count: 1}, r.party, ownerRef)
+			}
+		}
 	}
 }
 
@@ -137,6 +143,7 @@ func (l *Ledger) transferCompleted(c *call) {
 	}
 	l.over(t)
 	if f.Outcome == lifecycle.OK && f.Last {
+		h.lastSaid = true
 		l.judge(h, f.T, f.Node)
 	}
 }
@@ -179,7 +186,13 @@ func (l *Ledger) peerGone(c *call) {
 	if peer == nil {
 		return
 	}
-	l.parted(c.inst, func(t *transfer) bool { return t.recv == peer || t.send == peer })
+	between := func(t *transfer) bool { return t.recv == peer || t.send == peer }
+	for _, pair := range [2][2]*instance{{c.inst, peer}, {peer, c.inst}} {
+		for h := range pair[0].waiting {
+			h.severed = h.severed || h.sentBy(pair[1])
+		}
+	}
+	l.parted(c.inst, between)
 }
 
 // parted drains the transfers of an instance that are meant.

@@ -8,8 +8,9 @@ import (
 
 // held is a fact that waits for its turn.
 type held struct {
-	f  *lifecycle.Fact
-	at int64 // its time on the ledger's clock: t - clock_offset(node), never before what its stream said first
+	f    *lifecycle.Fact
+	inst *instance // that it is about, nil for a whole node
+	at   int64     // its time on the ledger's clock: t - clock_offset(node), never before what its stream said first
 }
 
 // window puts facts in order (hard case 11): they wait for the settle time, so

@@ -76,7 +76,7 @@ func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uin
 func (l *Ledger) couldOwn(pl *pool, p *page, fits func(*transfer) bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		if rec := &pl.acts[a]; !rec.source && rec.tr.open() && fits(rec.tr) {
-			unsee(rec.tr.room, pl.inst, "bytes could be of two requests")
+			l.blur(rec.tr.into)
 		}
 	}
 }
