@@ -356,6 +356,7 @@ func (r *request) again(t *transfer) *transfer {
 		}
 	}
 	n := r.transfer(t.rcv, t.snd, t.pool, t.dst, t.src)
+	n.retry = true
 	n.plan()
 	r.s.hard(7, "a transfer that failed and was made again")
 	return n

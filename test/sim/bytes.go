@@ -17,7 +17,7 @@ func (t *transfer) extents() []extent {
 	dst, src := t.rcv.in.pool(t.pool), t.snd.in.pool(t.pool)
 	var list []extent
 	if dst.spec.Path == lifecycle.PathStaged {
-		list = t.staged(dst)
+		list = t.staged(dst, src)
 	} else {
 		for i, to := range dst.spec.Regions {
 			var from lifecycle.Region
@@ -74,12 +74,10 @@ func split(list []extent) (out []extent) {
 
 // staged puts all the bytes that are owed one after the other into staging
 // memory.
-func (t *transfer) staged(dst *pool) []extent {
+func (t *transfer) staged(dst, src *pool) []extent {
 	owed := uint64(0)
-	for _, region := range dst.spec.Regions {
-		if region.Part != "staging" {
-			owed += region.Bytes * uint64(len(t.dst))
-		}
+	for i, region := range src.spec.Regions {
+		owed += min(region.Bytes, dst.spec.Regions[i].Bytes) * uint64(len(t.dst)-t.lost)
 	}
 	ring := uint64(dst.spec.Pages) << 20
 	start := dst.spec.Regions[len(dst.spec.Regions)-1].Base
@@ -141,6 +139,7 @@ func (t *transfer) see(e extent, status lifecycle.Outcome) {
 	if t.op == lifecycle.Pull {
 		f.Op, at = lifecycle.Read, t.rcv.in.node
 	}
+	t.attribution()
 	if t.fromAddr {
 		f.FromAddr = lifecycle.Some(e.from)
 	}
@@ -151,4 +150,22 @@ func (t *transfer) see(e extent, status lifecycle.Outcome) {
 		f.From, f.FromAddr = "", lifecycle.Opt[uint64]{}
 	}
 	t.rcv.in.tell(lifecycle.RDMA, at, f)
+}
+
+// attribution counts how a judge must find out whose write it is.
+func (t *transfer) attribution() {
+	s := t.r.s
+	switch {
+	case t.xferOnByte:
+		s.hard(8, "by the transfer that the bytes name")
+	case t.fromAddr:
+		s.hard(8, "by the source address")
+	case t.noFrom:
+		s.hard(8, "by the page alone")
+	default:
+		s.hard(8, "by the one open transfer of the peer")
+	}
+	if s.sameAddresses {
+		s.hard(12, "instances with the same virtual addresses")
+	}
 }

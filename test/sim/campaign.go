@@ -99,6 +99,15 @@ func (m Mix) inReach(f *Fault) Mix {
 	return m
 }
 
+// Stream sends n facts of one long-lived cluster through a ledger.
+func (c *Campaign) Stream(mix Mix, n int, ledger Stepper) {
+	mix = mix.without(c.Without)
+	if o := Stream(c.Seed, mix, n, ledger, c.Out); o != nil {
+		c.tally("stream: " + mix.Name + ": " + o.Class)
+		fmt.Fprintf(c.Out, "seed %d: stream: %s: %v\n", c.Seed, mix.Name, o)
+	}
+}
+
 func (c *Campaign) count(t *Trace) {
 	if c.Hard == nil {
 		c.Hard = Hard{}
@@ -139,19 +148,21 @@ func (c *Campaign) judge(name string, seed uint64, t *Trace, must check) {
 
 // object counts an objection; the first of its class are shrunk and written.
 func (c *Campaign) object(name string, seed uint64, t *Trace, o *Objection, again func([]*lifecycle.Fact) *Objection) {
-	if c.classes == nil {
-		c.classes = map[string]int{}
-	}
-	class := name + ": " + o.Class
-	c.classes[class]++
-	if c.classes[class] > c.Limit {
+	if c.tally(name+": "+o.Class) > c.Limit {
 		return
 	}
 	fmt.Fprintf(c.Out, "seed %d: %s: %v\n", seed, name, o)
 	if c.Dir == "" {
 		return
 	}
-	small := Shrink(t.Facts, !strings.HasPrefix(name, "agree"), func(facts []*lifecycle.Fact) bool {
+	var keep *Want
+	if !strings.HasPrefix(name, "agree") {
+		keep = &Want{}
+		if t.Struck != nil {
+			keep = &t.Struck.Want
+		}
+	}
+	small := t.Shrink(keep, func(facts []*lifecycle.Fact) bool {
 		smaller := again(facts)
 		return smaller != nil && smaller.Class == o.Class
 	})
@@ -164,6 +175,14 @@ func (c *Campaign) object(name string, seed uint64, t *Trace, o *Objection, agai
 		return
 	}
 	fmt.Fprintf(c.Out, "  shrunk to %d facts: %s\n", len(small), file)
+}
+
+func (c *Campaign) tally(class string) int {
+	if c.classes == nil {
+		c.classes = map[string]int{}
+	}
+	c.classes[class]++
+	return c.classes[class]
 }
 
 // Objections is how many there were, of every class.

@@ -6,6 +6,7 @@ import "iter"
 // It runs alone until it sleeps, so no state needs a lock.
 type proc struct {
 	s     *Sim
+	r     *request // whose life it is; nil: nobody's
 	yield func(int64) bool
 	next  func() (int64, bool)
 	stop  func()
@@ -13,7 +14,7 @@ type proc struct {
 
 // spawn starts body at the given time (ns).
 func (s *Sim) spawn(at int64, body func(*proc)) {
-	p := &proc{s: s}
+	p := &proc{s: s, r: s.acting}
 	p.next, p.stop = iter.Pull(func(yield func(int64) bool) {
 		p.yield = yield
 		body(p)
@@ -36,6 +37,7 @@ func (s *Sim) turn() bool {
 		return false
 	}
 	s.now = max(s.now+1, at)
+	s.acting = p.r
 	if again, more := p.next(); more {
 		s.wakes.push(again, p)
 	}

@@ -118,6 +118,7 @@ func (s *Sim) build() {
 		s.nodes = append(s.nodes, n)
 	}
 	wire, silent, same := s.chance(m.WireOnly), s.chance(m.SilentSender), s.chance(m.SameAddresses)
+	s.sameAddresses = same
 	add := func(r role, workers, ranks int) {
 		for w := range workers {
 			for k := range ranks {

@@ -66,6 +66,7 @@ func (s *Sim) want(in *instance, req, room, pool string, pages ...uint32) {
 	w.Inst, w.Req, w.Room, w.Pool = in.name, req, room, pool
 	if len(pages) > 0 {
 		w.Pages = runs(pages)
+		s.hard(14, "a finding of several pages")
 	}
 }
 
@@ -128,6 +129,7 @@ func Faults() []Fault {
 		{"pool_imbalance/held", pools, nil, everywhere},
 		{"stalled_reservation/decode", finding.StalledReservation, nil, everywhere},
 		{"blind/gap", finding.Blind, nil, everywhere},
+		{"blind/late", finding.Blind, nil, everywhere},
 		{"blind/loss", finding.Blind, nil, everywhere},
 		{"blind/coverage", finding.Blind, nil, []string{"disagg-observed", "multi-rank", "mixed"}},
 	}

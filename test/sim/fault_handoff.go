@@ -27,47 +27,54 @@ func (t *transfer) namesForeign(h *half, fault string, f *lifecycle.Fact) {
 // namesFewer leaves a page out of what the sender names.
 func (t *transfer) namesFewer(f *lifecycle.Fact) {
 	r := t.r
-	if !r.s.arms("claim_mismatch/pages") || !t.rcv.told() || !t.snd.told() || r.refusing || len(t.src) < 2 || t.pool != "kv" {
+	if !r.s.arms("claim_mismatch/pages") || !t.rcv.told() || !t.snd.told() || r.refusing || t.retry || len(t.src) < 2 || t.pool != "kv" {
 		return
 	}
 	if r.s.strikes("claim_mismatch/pages") {
 		r.spare()
 		r.s.want(t.rcv.in, "", r.room, "")
 		r.s.Strike.Want.Inst = ""
+		t.struck = true
 		f.Pages = runs(t.src[:len(t.src)-1])
 	}
 }
 
-// dropsClaim leaves the last page of a transfer unwritten, in an engine's own
+// dropsClaim leaves the first page of a transfer unwritten, in an engine's own
 // words.
 func (t *transfer) dropsClaim() bool {
 	h, s := t.rcv, t.r.s
 	if !s.arms("short_handoff/pages") || !h.told() || !h.in.written || h.in.observed || t.umbrella || t.chunk || t.dummy || len(t.r.senders) > 1 {
 		return false
 	}
-	if t.pool == "aux" || !s.strikes("short_handoff/pages") {
+	if t.pool == "aux" || len(t.dst) < 2 || !s.strikes("short_handoff/pages") {
 		return false
 	}
 	t.r.spare()
-	n := len(t.dst) - 1
-	h.write(h.in.pool(t.pool), t.dst[:n], lifecycle.ByTransfer, 0)
-	s.want(h.in, "", t.r.room, t.pool, t.dst[n])
+	t.struck = true
+	h.write(h.in.pool(t.pool), t.dst[1:], lifecycle.ByTransfer, 0)
+	s.want(h.in, "", t.r.room, t.pool, t.dst[0])
 	return true
 }
 
 // dropsBytes leaves out one write of a transfer that is seen in full.
 func (t *transfer) dropsBytes(list []extent) []extent {
 	h, s := t.rcv, t.r.s
-	if t.dummy || !h.covering() || !t.r.watched(h) || len(list) == 0 || h.in.muted || t.r.blurred || t.r.synthetic || t.pool == "aux" {
+	if t.dummy || t.retry || !h.covering() || !t.r.watched(h) || len(list) == 0 || h.in.muted || t.r.blurred || t.r.synthetic || t.pool == "aux" || len(t.dst) < 2 {
 		return list
 	}
-	claim := s.arms("claim_mismatch/unseen") && h.in.written && h.in.engine && s.strikes("claim_mismatch/unseen")
+	claim := s.arms("claim_mismatch/unseen") && h.in.written && h.in.engine && h.in.pool(t.pool).staging == 0 && s.strikes("claim_mismatch/unseen")
 	if !claim && !s.strikes("short_handoff/bytes") {
 		return list
 	}
 	t.r.spare()
 	t.struck = true
-	e := list[len(list)/2]
+	e := list[0]
+	for _, o := range list { // not of the last page, which decode may fill in the step that reads it
+		if slices.Contains(t.pagesAt(o), t.dst[0]) {
+			e = o
+			break
+		}
+	}
 	s.want(h.in, "", t.r.room, t.pool, t.pagesAt(e)...)
 	return slices.DeleteFunc(list, func(o extent) bool { return o == e })
 }
@@ -107,7 +114,7 @@ func (t *transfer) saysFewer(f *lifecycle.Fact) {
 // transfer completes.
 func (t *transfer) incident() {
 	h, s := t.rcv, t.r.s
-	if t.pool != "kv" || t.umbrella || t.chunk || t.dummy || len(t.dst) < 2 || len(t.r.senders) > 1 || !h.told() {
+	if t.pool != "kv" || t.umbrella || t.chunk || t.dummy || len(t.dst) < 3 || len(t.r.senders) > 1 || !h.told() {
 		return
 	}
 	seen := h.covering() && t.r.watched(h)
@@ -116,7 +123,7 @@ func (t *transfer) incident() {
 	}
 	t.r.spare()
 	t.struck = true
-	s.want(h.in, "", t.r.room, t.pool, t.dst[1:]...)
+	s.want(h.in, "", t.r.room, t.pool, t.dst[1:len(t.dst)-1]...) // the last page may be filled by decode in the step that reads it
 	t.lost = len(t.dst) - 1
 }
 
@@ -138,8 +145,9 @@ func (r *request) late(h *half) {
 		}
 		t.fromAddr, t.noFrom = false, false
 		if s.strikes("write_after_release/free") {
-			t.see(e, lifecycle.OK)
 			s.want(h.in, "", r.room, p.name, id)
+			p.pages[id].readyAt = s.now + ms
+			s.spawn(s.now+2*hop, func(*proc) { t.see(e, lifecycle.OK) })
 			return
 		}
 		if s.xferUnique && s.arms("write_after_release/reassigned") {
@@ -206,6 +214,7 @@ func (r *request) hurries() {
 			}
 			s.want(side.h.in, "", r.room, t.pool, side.pages...)
 			side.h.releaseAll()
+			r.p.sleep(2 * hop)
 			return
 		}
 	}

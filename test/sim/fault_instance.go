@@ -92,8 +92,8 @@ func (r *request) live() bool {
 	return false
 }
 
-// lost drops a fact of a stream that is numbered, or says that some were
-// lost. It reports whether the fact does not arrive.
+// lost drops a fact of a stream that is numbered, or brings it too late, or
+// says that one was lost. It reports whether the fact does not arrive.
 func (s *Sim) lost(in *instance, f *lifecycle.Fact) bool {
 	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 || s.closing {
 		return false
@@ -106,8 +106,17 @@ func (s *Sim) lost(in *instance, f *lifecycle.Fact) bool {
 		}
 		return true
 	}
+	if f.Seq.Has && s.strikes("blind/late") {
+		s.want(in, "", "", "")
+		s.hard(11, "a fact that came too late")
+		s.arriving.push(s.now+s.Strike.late(), f)
+		return true
+	}
 	return false
 }
+
+// late is how long after the settle time a late fact comes.
+func (k *Strike) late() int64 { return 3*settle + int64(k.Skip%7)*settle }
 
 // looksAway ends the coverage of an instance while a handoff is open.
 func (t *transfer) looksAway() {

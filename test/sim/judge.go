@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -28,25 +29,41 @@ func object(class, format string, args ...any) *Objection {
 // CheckValid holds a judge to valid traffic: no finding but blind ones for
 // gaps and those of synthetic warm-ups, and the verdicts that are deserved.
 func (t *Trace) CheckValid(findings []finding.Finding, verdicts []finding.Verdict) *Objection {
-	blind := 0
+	open := Deserved{Verdicts: maps.Clone(t.Expected), Blind: t.Blind}
+	if o := open.takeFindings(findings); o != nil {
+		return o
+	}
+	if o := open.takeVerdicts(verdicts); o != nil {
+		return o
+	}
+	return open.rest()
+}
+
+// Deserved is what valid traffic still deserves: what is given is taken off.
+type Deserved struct {
+	Verdicts map[verdictKey]Expected
+	Blind    int
+	early    map[verdictKey]finding.Verdict // given before it was known what is deserved
+}
+
+func (d *Deserved) takeFindings(findings []finding.Finding) *Objection {
 	for i := range findings {
 		f := &findings[i]
 		switch {
 		case f.Synthetic:
-		case f.Kind == finding.Blind && t.Blind > 0:
-			blind++
+		case f.Kind == finding.Blind && d.Blind > 0:
+			d.Blind--
 		default:
 			return object("valid traffic gives "+f.Kind.String(), "%s; claim: %s; observation: %s; t %d", findingKey(f), f.Claim, f.Observation, f.T)
 		}
 	}
-	if blind != t.Blind {
-		return object("valid traffic gives another number of blind findings", "%d instead of %d", blind, t.Blind)
-	}
-	return t.checkVerdicts(verdicts)
+	return nil
 }
 
-func (t *Trace) checkVerdicts(verdicts []finding.Verdict) *Objection {
-	given := map[verdictKey]*finding.Verdict{}
+func (d *Deserved) takeVerdicts(verdicts []finding.Verdict) *Objection {
+	if d.early == nil {
+		d.early = map[verdictKey]finding.Verdict{}
+	}
 	for i := range verdicts {
 		v := &verdicts[i]
 		if v.Verdict == finding.Violated && !v.Synthetic {
@@ -56,13 +73,37 @@ func (t *Trace) checkVerdicts(verdicts []finding.Verdict) *Objection {
 		if v.Room == "" {
 			key.req = v.Req
 		}
-		if want, some := t.Expected[key]; some && !want.allows(v.Verdict) {
-			return object(fmt.Sprintf("valid traffic is %s instead of %s", v.Verdict, want), "%s: %s", verdictLine(v), v.Why)
+		want, some := d.Verdicts[key]
+		if !some {
+			d.early[key] = *v
+			continue
 		}
-		given[key] = v
+		delete(d.Verdicts, key)
+		if o := want.check(v); o != nil {
+			return o
+		}
 	}
-	for key, want := range t.Expected {
-		if given[key] == nil && want != Innocent {
+	return nil
+}
+
+func (e Expected) check(v *finding.Verdict) *Objection {
+	if e.allows(v.Verdict) {
+		return nil
+	}
+	return object(fmt.Sprintf("valid traffic is %s instead of %s", v.Verdict, e), "%s: %s", verdictLine(v), v.Why)
+}
+
+// rest objects to what was never given.
+func (d *Deserved) rest() *Objection {
+	if d.Blind > 0 {
+		return object("a gap gives no blind finding", "%d are missing", d.Blind)
+	}
+	for key, want := range d.Verdicts {
+		if v, some := d.early[key]; some {
+			if o := want.check(&v); o != nil {
+				return o
+			}
+		} else if want != Innocent {
 			return object("a request has no verdict", "room %q, inst %q, req %q: should be %s", key.room, key.inst, key.req, want)
 		}
 	}

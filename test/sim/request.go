@@ -61,7 +61,7 @@ func (s *Sim) admitSomewhere(n int) {
 	}
 	s.alive = append(s.alive, r)
 	s.spawn(s.now+1, func(p *proc) {
-		r.p = p
+		r.p, p.r, s.acting = p, r, r
 		live()
 		if r.synthetic {
 			s.warmup = false

@@ -78,9 +78,15 @@ func (s *Sim) post(in *instance, f *lifecycle.Fact) {
 		return
 	}
 	s.said++
+	if s.owners != nil && s.acting != nil && f.Ev != lifecycle.PagesEvicted {
+		s.owners[f] = s.acting.id
+	}
 	s.arriving.push(s.now+s.delay(), f)
 	if f.Seq.Has && s.chance(s.Mix.Duplicates) {
 		again := *f
+		if s.owners != nil {
+			s.owners[&again] = s.owners[f]
+		}
 		s.arriving.push(s.now+s.delay()+s.between(0, 100*ms), &again)
 		s.hard(11, "a fact that came twice")
 	}

@@ -15,17 +15,20 @@ const shrinkLimit = 4000
 
 // Shrink makes a trace as small as it can while bad still says so: first it
 // drops whole requests, then facts, in ever smaller groups. Where what is left
-// must still be valid traffic, it drops whole requests and what goes on
-// beside them only.
-func Shrink(facts []*lifecycle.Fact, valid bool, bad func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
+// must still be valid traffic but for what is wanted of it, keep is that, and
+// it drops other whole requests and what goes on beside them only. Streams are
+// numbered anew.
+func (t *Trace) Shrink(keep *Want, bad func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
 	tries := 0
 	still := func(list []*lifecycle.Fact) bool {
 		tries++
+		list = t.renumber(list)
 		return tries < shrinkLimit && len(list) > 0 && bad(list)
 	}
-	facts = dropRequests(facts, still)
-	if valid {
-		return dropBesides(facts, still)
+	facts := t.dropRequests(keep, still)
+	if keep != nil {
+		facts = dropBesides(facts, still)
+		return t.renumber(facts)
 	}
 	for size := len(facts) / 2; size > 0; {
 		smaller := dropGroups(facts, size, still)
@@ -35,36 +38,74 @@ func Shrink(facts []*lifecycle.Fact, valid bool, bad func([]*lifecycle.Fact) boo
 		facts = smaller
 		size = min(size, len(facts))
 	}
-	return facts
+	return t.renumber(facts)
 }
 
-// dropRequests drops all that names a request or its room.
-func dropRequests(facts []*lifecycle.Fact, still func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
-	names := []string{}
+// dropRequests drops all that is of a request.
+func (t *Trace) dropRequests(keep *Want, still func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
+	facts := t.Facts
 	seen := map[string]bool{"": true}
-	for _, f := range facts {
-		for _, name := range []string{f.Room, f.Req} {
-			if !seen[name] {
-				seen[name] = true
-				names = append(names, name)
-			}
-		}
+	if keep != nil {
+		seen[strings.TrimPrefix(keep.Room, "r")] = true
+		seen[strings.TrimSuffix(strings.TrimSuffix(keep.Req, ".p"), ".d")] = true
 	}
-	for _, name := range names {
-		rest := make([]*lifecycle.Fact, 0, len(facts))
-		for _, f := range facts {
-			if f.Req != name && f.Room != name {
-				rest = append(rest, f)
-			}
+	for _, f := range t.Facts {
+		owner := t.owners[f]
+		if seen[owner] {
+			continue
 		}
-		if len(rest) < len(facts) && still(rest) {
+		seen[owner] = true
+		rest := slices.DeleteFunc(slices.Clone(facts), func(f *lifecycle.Fact) bool { return t.owners[f] == owner })
+		if still(rest) {
 			facts = rest
 		}
 	}
 	return facts
 }
 
-// beside are facts without which valid traffic stays valid.
+// stream is what a sequence number counts in.
+type stream struct {
+	inst  string
+	src   lifecycle.Src
+	epoch uint64
+}
+
+func streamOf(f *lifecycle.Fact) stream { return stream{f.Inst, f.Src, f.Epoch.V} }
+
+// numbers lists the sequence numbers of each stream.
+func numbers(facts []*lifecycle.Fact) map[stream][]uint64 {
+	all := map[stream][]uint64{}
+	for _, f := range facts {
+		if f.Seq.Has {
+			all[streamOf(f)] = append(all[streamOf(f)], f.Seq.V)
+		}
+	}
+	for s, list := range all {
+		slices.Sort(list)
+		all[s] = slices.Compact(list)
+	}
+	return all
+}
+
+// renumber closes the gaps that dropping facts of the trace leaves in numbered
+// streams, but not those that it had.
+func (t *Trace) renumber(facts []*lifecycle.Fact) []*lifecycle.Fact {
+	before, now := numbers(t.Facts), numbers(facts)
+	out := make([]*lifecycle.Fact, len(facts))
+	for i, f := range facts {
+		if f.Seq.Has {
+			again := *f
+			had, _ := slices.BinarySearch(before[streamOf(f)], f.Seq.V)
+			has, _ := slices.BinarySearch(now[streamOf(f)], f.Seq.V)
+			again.Seq.V -= uint64(had - has)
+			f = &again
+		}
+		out[i] = f
+	}
+	return out
+}
+
+// besides are facts without which valid traffic stays valid.
 var besides = []lifecycle.Ev{lifecycle.PoolAudit, lifecycle.RegionRegistered, lifecycle.VRAMUsage, lifecycle.Watermark,
 	lifecycle.ContentDigest, lifecycle.PagesRead}
 

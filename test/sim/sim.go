@@ -31,30 +31,33 @@ type Sim struct {
 	// Strike is the fault to be put in, nil for valid traffic.
 	Strike *Strike
 
-	rng        *rand.Rand
-	now        int64
-	wakes      queue[*proc]
-	arriving   queue[*lifecycle.Fact]
-	batch      *batch
-	out        func(*lifecycle.Fact) bool
-	givenUp    bool
-	disordered bool
-	sequences  bool
-	epochs     bool
-	nodes      []*node
-	instances  []*instance
-	layout     layout
-	pulls      bool
-	xferUnique bool
-	said       int // facts
-	requests   int // admitted so far
-	live       int
-	alive      []*request
-	xfers      int
-	closing    bool
-	expected   map[verdictKey]Expected
-	warmup     bool // one is under way in room 0
-	blind      int  // blind findings that valid traffic deserves
+	rng           *rand.Rand
+	now           int64
+	wakes         queue[*proc]
+	arriving      queue[*lifecycle.Fact]
+	batch         *batch
+	out           func(*lifecycle.Fact) bool
+	givenUp       bool
+	disordered    bool
+	sequences     bool
+	epochs        bool
+	nodes         []*node
+	instances     []*instance
+	layout        layout
+	pulls         bool
+	xferUnique    bool
+	sameAddresses bool
+	said          int // facts
+	requests      int // admitted so far
+	live          int
+	alive         []*request
+	acting        *request                   // whose turn it is
+	owners        map[*lifecycle.Fact]string // ids of the requests that the facts are of; nil: not kept
+	xfers         int
+	closing       bool
+	expected      map[verdictKey]Expected
+	warmup        bool // one is under way in room 0
+	blind         int  // blind findings that valid traffic deserves
 }
 
 // New prepares a cluster. Nothing has happened yet.
@@ -80,16 +83,18 @@ type Trace struct {
 	Blind    int                     // its findings of kind blind
 	Struck   *Strike                 // the fault in it, nil where it is valid
 	Hard     Hard
+	owners   map[*lifecycle.Fact]string
 }
 
 // Run lets n requests live and returns all that was said, in the order of
 // its arrival.
 func (s *Sim) Run(n int) Trace {
 	var facts []*lifecycle.Fact
+	s.owners = map[*lifecycle.Fact]string{}
 	for f := range s.Facts(n) {
 		facts = append(facts, f)
 	}
-	return Trace{facts, s.expected, s.blind, s.Strike, s.Hard}
+	return Trace{facts, s.expected, s.blind, s.Strike, s.Hard, s.owners}
 }
 
 // Facts yields what is said while n requests live, in the order of its
@@ -97,6 +102,7 @@ func (s *Sim) Run(n int) Trace {
 func (s *Sim) Facts(n int) iter.Seq[*lifecycle.Fact] {
 	return func(yield func(*lifecycle.Fact) bool) {
 		s.out = yield
+		s.acting = nil
 		s.open()
 		s.spawn(s.now+jitter, func(p *proc) { s.arrivals(p, n) })
 		for !s.givenUp && s.turn() {
@@ -121,7 +127,7 @@ func (s *Sim) arrive(by int64) {
 
 // arrivals admits n requests, no more than the cluster can hold at once.
 func (s *Sim) arrivals(p *proc, n int) {
-	for s.requests < n && !s.givenUp {
+	for s.requests < n && !s.givenUp && !s.closing {
 		if s.live < 4*len(s.instances) {
 			s.requests++
 			s.live++

@@ -28,6 +28,7 @@ type transfer struct {
 	over       bool     // drained
 	ok         bool
 	struck     bool // by a fault
+	retry      bool // of a transfer that failed
 	lost       int  // pages at its end that are not sent, though it completes
 }
 
@@ -76,6 +77,20 @@ func (t *transfer) name() {
 	t.named = true
 	h, s := t.rcv, t.r.s
 	h.sighted()
+	switch {
+	case h.sawAll:
+		s.hard(2, "a handoff that observation can judge")
+	case h.in.written && h.in.engine:
+		s.hard(2, "a handoff that claims can judge")
+	default:
+		s.hard(2, "a handoff that nothing can judge")
+	}
+	if len(t.r.receivers) > 1 {
+		s.hard(3, "a room with two receivers")
+	}
+	if len(t.r.senders) > 1 {
+		s.hard(7, "a room with two writers")
+	}
 	f := lifecycle.Fact{Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Receiver, Pool: t.pool,
 		Pages: runs(t.dst), Peer: t.snd.in.name, Op: t.op, Synthetic: t.r.synthetic}
 	if t.op == lifecycle.Push && s.chance(0.5) {
@@ -245,6 +260,7 @@ func (t *transfer) fail() {
 		s.hard(7, "drained as all its writes were seen to end")
 	}
 	t.drained()
+	t.r.p.sleep(hop)
 }
 
 // drain says that the writer has nothing under way any more.

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kvwitness/kvwitness/engine/lifecycle"
-	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/test/sim"
 )
@@ -35,7 +33,7 @@ func main() {
 	if *without != "" {
 		off = strings.Split(*without, ",")
 	}
-	c := &sim.Campaign{Without: off, Ledger: judge, Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit}
+	c := &sim.Campaign{Without: off, Ledger: sim.Whole(newLedger), Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit}
 	for _, m := range sim.Mixes() {
 		if *traces > 0 && asked(*mixes, m.Name) {
 			c.Valid(m, *traces)
@@ -48,14 +46,23 @@ func main() {
 			fmt.Printf("%-34s %6d put in, %d objections so far\n", f.Name, n, c.Objections())
 		}
 	}
+	for name := range strings.SplitSeq(*stream, ",") {
+		if *facts == 0 {
+			break
+		}
+		m, known := sim.MixByName(name)
+		if !known {
+			fmt.Fprintf(os.Stderr, "-stream names %q, which is no mix\n", name)
+			os.Exit(2)
+		}
+		c.Stream(m, *facts, newLedger())
+	}
 	fmt.Println("hard cases:")
 	c.Hard.Print(os.Stdout)
 	c.PrintObjections()
 	if c.Objections() > 0 {
 		os.Exit(1)
 	}
-	_ = facts
-	_ = stream
 }
 
 // asked reports whether name is among what was asked for; nothing is all.
@@ -68,13 +75,4 @@ func asked(list, name string) bool {
 	return false
 }
 
-// judge is the ledger over a whole trace.
-func judge(facts []*lifecycle.Fact) ([]finding.Finding, []finding.Verdict) {
-	l := ledger.New(ledger.Config{})
-	var findings []finding.Finding
-	for _, f := range facts {
-		findings = append(findings, l.Step(f)...)
-	}
-	findings = append(findings, l.Close()...)
-	return findings, l.Verdicts()
-}
+func newLedger() sim.Stepper { return ledger.New(ledger.Config{}) }
