@@ -46,8 +46,13 @@ func TestPrefixIsFoundPageByPage(t *testing.T) {
 		limit  int
 		pages  int
 	}{
-		{seq(0, 10), 9, 2}, {seq(0, 8), 9, 2}, {seq(0, 7), 9, 1}, {seq(0, 3), 9, 0}, {seq(1, 8), 9, 0},
-		{append(seq(0, 4), seq(20, 8)...), 9, 1}, {seq(0, 10), 1, 1},
+		{seq(0, 10), 9, 2},
+		{seq(0, 8), 9, 2},
+		{seq(0, 7), 9, 1},
+		{seq(0, 3), 9, 0},
+		{seq(1, 8), 9, 0},
+		{append(seq(0, 4), seq(20, 8)...), 9, 1},
+		{seq(0, 10), 1, 1},
 	} {
 		m := c.Match("a", want.tokens, want.limit, 0)
 		if !slices.Equal(m.Pages, pages[:want.pages]) || len(m.Keys) != want.pages {

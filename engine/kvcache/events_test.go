@@ -18,6 +18,7 @@ func (s *script) Reserved(at At, req Req, pages []Run) { s.say(at, "reserved %d 
 func (s *script) Shared(at At, req Req, d Domain, pages []Run, keys []Key) {
 	s.say(at, "shared %d %q %v %d keys", req, d, pages, len(keys))
 }
+
 func (s *script) Written(at At, req Req, by Writer, pages []Run, tokens int) {
 	s.say(at, "written %d by %d %v %d", req, by, pages, tokens)
 }

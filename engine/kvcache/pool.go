@@ -81,8 +81,6 @@ type Pool struct {
 	damaged bool
 	runs    []Run
 	runsTo  []Run
-	scratch []PageID
-	gone    []PageID
 	overdue []Xfer
 }
 

@@ -323,8 +323,14 @@ func TestPeersAreBoundedAndCompared(t *testing.T) {
 
 func TestLateWordsChangeNothing(t *testing.T) {
 	events := []Event{
-		Abort{Req: 9}, Disconnect{Req: 9}, ForwardDone{Step: 9}, Sent{Xfer: 9}, Arrived{Room: 9, Peer: "x", Count: 1, Tokens: 1},
-		Completed{Room: 9, Peer: "x", OK: true}, Drained{Room: 9, Peer: "x"}, DigestChecked{Req: 9},
+		Abort{Req: 9},
+		Disconnect{Req: 9},
+		ForwardDone{Step: 9},
+		Sent{Xfer: 9},
+		Arrived{Room: 9, Peer: "x", Count: 1, Tokens: 1},
+		Completed{Room: 9, Peer: "x", OK: true},
+		Drained{Room: 9, Peer: "x"},
+		DigestChecked{Req: 9},
 	}
 	for _, role := range []Role{Prefill, Decode} {
 		a := newAlone(t, role)

@@ -19,6 +19,7 @@ func (t *tape) say(format string, args ...any) {
 func (t *tape) Admitted(_ kvcache.At, r Info, prefix int) {
 	t.say("admitted %d prefix %d", r.Req, prefix)
 }
+
 func (t *tape) Rejected(_ kvcache.At, r Info, status int, _ string) {
 	t.say("rejected %d with %d", r.Req, status)
 }
@@ -26,33 +27,42 @@ func (t *tape) Aborted(_ kvcache.At, r Info, _ string) { t.say("aborted %d", r.R
 func (t *tape) Finished(_ kvcache.At, r Info, o Outcome) {
 	t.say("finished %d with %d %s", r.Req, o.Status, o.Finish)
 }
+
 func (t *tape) TransferStarted(_ kvcache.At, r Info, x kvcache.Xfer, side Side, p Peer, pages []kvcache.PageID) {
 	t.say("transfer %d of room %d started as %d with %s: %d pages", x, r.Room, side, p, len(pages))
 }
+
 func (t *tape) TransferCompleted(_ kvcache.At, r Info, x kvcache.Xfer, _ Side, _ Peer, ok bool, e Extent, last bool) {
 	t.say("transfer %d completed ok %v, length %+v, last %v", x, ok, e, last)
 }
+
 func (t *tape) TransferDrained(_ kvcache.At, _ Room, x kvcache.Xfer, _ Side, _ Peer) {
 	t.say("transfer %d drained", x)
 }
 func (t *tape) PeerGone(_ kvcache.At, p Peer)                         { t.say("peer %s gone", p) }
 func (t *tape) Protected(kvcache.At, Protection, bool)                {}
 func (t *tape) Reserved(_ kvcache.At, r kvcache.Req, p []kvcache.Run) { t.say("reserved %d %v", r, p) }
+
 func (t *tape) Shared(_ kvcache.At, r kvcache.Req, _ kvcache.Domain, p []kvcache.Run, _ []kvcache.Key) {
 	t.say("shared %d %v", r, p)
 }
+
 func (t *tape) Written(at kvcache.At, r kvcache.Req, by kvcache.Writer, p []kvcache.Run, tokens int) {
 	t.say("step %d: written %d by %d %v %d", at.Step, r, by, p, tokens)
 }
+
 func (t *tape) Read(at kvcache.At, r kvcache.Req, p []kvcache.Run) {
 	t.say("step %d: read %d %v", at.Step, r, p)
 }
+
 func (t *tape) Copied(_ kvcache.At, r kvcache.Req, from, to []kvcache.Run) {
 	t.say("copied %d %v %v", r, from, to)
 }
+
 func (t *tape) Cached(_ kvcache.At, r kvcache.Req, _ kvcache.Domain, p []kvcache.Run, _ []kvcache.Key) {
 	t.say("cached %d %v", r, p)
 }
+
 func (t *tape) Released(_ kvcache.At, r kvcache.Req, p []kvcache.Run) { t.say("released %d %v", r, p) }
 func (t *tape) Evicted(_ kvcache.At, p []kvcache.Run)                 { t.say("evicted %v", p) }
 

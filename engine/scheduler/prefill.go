@@ -229,8 +229,10 @@ func (s *Scheduler) linkDone(r *request, l *link) {
 	}
 	l.told = true
 	size := s.kv.Config().PageTokens
-	status := TellStatus{Room: r.info.Room, Peer: l.peer, OK: true, HasLength: true, Status: 200,
-		Pages: s.kv.PagesFor(r.prompt) - l.target.PrefixTokens/size, Tokens: r.prompt - l.target.PrefixTokens}
+	status := TellStatus{
+		Room: r.info.Room, Peer: l.peer, OK: true, HasLength: true, Status: 200,
+		Pages: s.kv.PagesFor(r.prompt) - l.target.PrefixTokens/size, Tokens: r.prompt - l.target.PrefixTokens,
+	}
 	if r.fault == RejectedHandoff && r.toFinish != nil { // the signal of the incident
 		status.HasLength, status.Pages, status.Tokens = false, 0, 0
 	}

@@ -127,8 +127,10 @@ func (e *engine) boot() {
 	if e.kv, err = kvcache.New(e.kvc); err != nil {
 		e.w.t.Fatal(err)
 	}
-	aux := kvcache.Config{Name: "aux", Pages: e.slots, PageTokens: 1, DrainTimeout: e.kvc.DrainTimeout,
-		Tagged: true, TagStripes: e.kvc.TagStripes, Verify: e.kvc.Verify}
+	aux := kvcache.Config{
+		Name: "aux", Pages: e.slots, PageTokens: 1, DrainTimeout: e.kvc.DrainTimeout,
+		Tagged: true, TagStripes: e.kvc.TagStripes, Verify: e.kvc.Verify,
+	}
 	if e.aux, err = kvcache.New(aux); err != nil {
 		e.w.t.Fatal(err)
 	}
@@ -174,8 +176,10 @@ func (e *engine) act(action Action) {
 		w.send(e.name, a.Peer, Targets{Room: a.Room, Peer: e.name, Pages: a.Pages, Gens: a.Gens, Slot: a.Slot, SlotGen: a.SlotGen, PrefixTokens: a.PrefixTokens})
 	case TellStatus:
 		w.wire(e.name, a.Peer, func(to *engine) Event {
-			return Completed{Room: a.Room, Peer: e.name, OK: a.OK, Counted: true, HasLength: a.HasLength, Pages: a.Pages,
-				Tokens: a.Tokens, First: to.first[to.slotOf[a.Room]], Status: a.Status, Reason: a.Reason}
+			return Completed{
+				Room: a.Room, Peer: e.name, OK: a.OK, Counted: true, HasLength: a.HasLength, Pages: a.Pages,
+				Tokens: a.Tokens, First: to.first[to.slotOf[a.Room]], Status: a.Status, Reason: a.Reason,
+			}
 		})
 	case TellAbort:
 		w.send(e.name, a.Peer, PeerAborted{Room: a.Room, Peer: e.name, Reason: a.Reason})
