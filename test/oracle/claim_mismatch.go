@@ -1,0 +1,103 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// judgeClaims compares, when a handoff is judged, what was claimed with what
+// was seen, and one half of the room with the other (R20 a and c).
+func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen bool) {
+	c := o.charges()
+	if seen {
+		for _, g := range o.claimedPages(h) {
+			if g.claimedByTransfer() && !g.local() && !g.allBytes() && g.page.pool.direct() && !g.unknown {
+				c.add(finding.ClaimMismatch, f, o.handoffParty(h), g.page, "the page was written by transfer", "not all of its bytes came")
+			}
+		}
+	}
+	if !a.short() && h.completedOK() {
+		o.compareHalves(h, f, c)
+	}
+	o.say(c)
+}
+
+func (h *handoff) completedOK() bool {
+	for _, t := range h.transfers() {
+		if t.completed {
+			return true
+		}
+	}
+	return false
+}
+
+// claimedPages are the pages that the handoff named or its request was given.
+func (o *oracle) claimedPages(h *handoff) []*generation {
+	gens := h.named()
+	if r := h.request(); r != nil {
+		for _, list := range r.given {
+			for _, g := range list {
+				if !g.shared && !slices.Contains(gens, g.gen) {
+					gens = append(gens, g.gen)
+				}
+			}
+		}
+	}
+	return gens
+}
+
+// compareHalves: each sender names as many pages as the receiver names for it.
+func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
+	if h.unseen != "" || h.room.unseen != "" {
+		return
+	}
+	for _, sender := range h.senders() {
+		sources, targets := map[*generation]bool{}, map[*generation]bool{}
+		tokens := map[int64]bool{}
+		for _, t := range h.transfers() {
+			if t.sender != sender {
+				continue
+			}
+			for _, g := range t.sources {
+				sources[g] = true
+				tokens[g.page.pool.spec.PageTokens] = true
+			}
+			for _, g := range t.targets {
+				targets[g] = true
+				tokens[g.page.pool.spec.PageTokens] = true
+			}
+		}
+		if len(sources) > 0 && len(targets) > 0 && len(tokens) == 1 && len(sources) != len(targets) {
+			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), "")
+			ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
+		}
+	}
+}
+
+func (h *handoff) senders() (names []string) {
+	for _, t := range h.transfers() {
+		if !slices.Contains(names, t.sender) {
+			names = append(names, t.sender)
+		}
+	}
+	return names
+}
+
+// promptMismatch: both halves of a room are admitted with different prompts
+// (R20 b).
+func (o *oracle) promptMismatch(e *entry, r *request) {
+	if r.room == nil || !e.PromptTokens.Has {
+		return
+	}
+	for _, other := range r.room.at {
+		if other != r && other.admitted && other.prompt.Has && other.prompt != e.PromptTokens {
+			c := o.charges()
+			ch := c.of(finding.ClaimMismatch, e.Fact, o.by(e.Fact), "")
+			ch.claim, ch.observation = "the halves of a room have one prompt", "they differ in its length"
+			o.say(c)
+			return
+		}
+	}
+}

@@ -1,0 +1,397 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// room is one incarnation of a room (R15).
+type room struct {
+	id        string
+	at        map[string]*request // the request that the room is on an instance
+	seenAt    []string            // instances that named it, the first first
+	admitted  []string            // instances that admitted it, the first first
+	transfers []*transfer
+	handoffs  []*handoff
+	rejected  map[string]*rejection // in force, by the instance that said so
+	synthetic bool
+	unseen    string
+}
+
+// rejection is a request_rejected that is in force.
+type rejection struct{ moment int }
+
+func (o *oracle) room(id string) *room {
+	if o.rooms[id] == nil {
+		o.newRoom(id)
+	}
+	return o.rooms[id]
+}
+
+func (o *oracle) newRoom(id string) *room {
+	r := &room{id: id, at: map[string]*request{}, rejected: map[string]*rejection{}}
+	o.rooms[id] = r
+	o.roomOrder = append(o.roomOrder, r)
+	return r
+}
+
+func (r *room) blur(why string) {
+	if r != nil && r.unseen == "" {
+		r.unseen = why
+	}
+}
+
+// request is the room's request on an instance; one without an id where nobody
+// named it yet.
+func (r *room) request(i *instance) *request {
+	if r.at[i.name] == nil || r.at[i.name].over {
+		req := &request{inst: i, room: r, given: map[*pool][]given{}}
+		i.requests = append(i.requests, req)
+		r.at[i.name] = req
+	}
+	return r.at[i.name]
+}
+
+// known is the room's request on an instance if it has an id.
+func (r *room) known(inst string) *request {
+	if req := r.at[inst]; req != nil && req.id != "" {
+		return req
+	}
+	return nil
+}
+
+// transfer is one record per room, receiver, sender and xfer, both sides
+// joined (R21).
+type transfer struct {
+	room             *room
+	receiver, sender string
+	xfer             string
+	received, sent   bool // which sides started it
+	namesPages       bool // the receiver named some
+	began            int  // the moment of its first start
+	sentAt           int  // the moment of the sender's start
+	targets, sources []*generation
+	toReq, fromReq   *request
+	ended            bool
+	endedAt          int // the moment
+	completed        bool
+	failed           bool
+	drained          bool
+	drainUnknown     bool // a late fact said so
+	posted           []*post
+	staged           map[*pool]spans
+}
+
+func (o *oracle) transfer(r *room, receiver, sender, xfer string) *transfer {
+	if t := r.find(receiver, sender, xfer); t != nil {
+		return t
+	}
+	t := &transfer{room: r, receiver: receiver, sender: sender, xfer: xfer, staged: map[*pool]spans{}}
+	r.transfers = append(r.transfers, t)
+	o.transfers = append(o.transfers, t)
+	r.handoff(receiver)
+	return t
+}
+
+func (r *room) find(receiver, sender, xfer string) *transfer {
+	for _, t := range r.transfers {
+		if t.receiver == receiver && t.sender == sender && t.xfer == xfer {
+			return t
+		}
+	}
+	return nil
+}
+
+func (t *transfer) started() bool     { return t.received || t.sent }
+func (t *transfer) open() bool        { return t.started() && !t.ended }
+func (t *transfer) handoff() *handoff { return t.room.handoff(t.receiver) }
+
+// dummy: both sides, as far as they spoke, named no page.
+func (t *transfer) dummy() bool { return len(t.targets) == 0 && len(t.sources) == 0 }
+
+// handoff is a room at one receiver.
+type handoff struct {
+	room     *room
+	receiver string
+	first    int // the moment of the first transfer_started
+	judged   bool
+	seen     bool // the coverage was complete when it was judged
+	witness  bool // nothing was owed that was not observed
+	short    bool
+	tokens   lifecycle.Opt[int64] // the most that a completion said
+	last     bool                 // a completion ok said so
+	success  bool
+	wasRead  bool   // by its request, of a page that is owed
+	lastEnd  *entry // the last completion of a transfer
+	unseen   string
+}
+
+func (r *room) handoff(receiver string) *handoff {
+	for _, h := range r.handoffs {
+		if h.receiver == receiver {
+			return h
+		}
+	}
+	h := &handoff{room: r, receiver: receiver}
+	r.handoffs = append(r.handoffs, h)
+	return h
+}
+
+func (h *handoff) blur(why string) {
+	if h.unseen == "" {
+		h.unseen = why
+	}
+}
+
+// transfers are those of the room that go to the receiver and were started.
+func (h *handoff) transfers() (ts []*transfer) {
+	for _, t := range h.room.transfers {
+		if t.receiver == h.receiver && t.started() {
+			ts = append(ts, t)
+		}
+	}
+	return ts
+}
+
+// receiverSide reports whether the receiver itself started one.
+func (h *handoff) receiverSide() bool {
+	return slices.ContainsFunc(h.transfers(), func(t *transfer) bool { return t.received })
+}
+
+// isReceiver is hard case 3: whoever said it was one; only where nobody did,
+// whom a sender named.
+func (h *handoff) isReceiver() bool {
+	if h.receiverSide() {
+		return true
+	}
+	for _, other := range h.room.handoffs {
+		if other.receiverSide() {
+			return false
+		}
+	}
+	return true
+}
+
+// request is the receiver's own.
+func (h *handoff) request() *request { return h.room.at[h.receiver] }
+
+// start applies transfer_started, once it has been judged by the rules for
+// pages.
+func (o *oracle) start(e *entry) {
+	r := o.roomToStart(e)
+	req := o.speaker(e.Fact)
+	r.synthetic = r.synthetic || e.Synthetic
+	receiver, sender := e.Inst, e.Peer
+	if e.Side == lifecycle.Sender {
+		receiver, sender = e.Peer, e.Inst
+	}
+	o.compare(e, receiver, sender)
+	t := o.transfer(r, receiver, sender, e.Xfer)
+	h := t.handoff()
+	if h.first == 0 {
+		h.first = o.applied
+	}
+	if !t.started() {
+		t.began = o.applied
+	}
+	again := e.Side == lifecycle.Receiver && t.received || e.Side == lifecycle.Sender && t.sent
+	if again && t.ended {
+		t.ended, t.completed, t.failed, t.drained = false, false, false, false
+	}
+	pages := o.pagesOf(e.Inst, e.Pool, e.Pages)
+	if e.Side == lifecycle.Receiver {
+		t.received, t.toReq = true, req
+		t.namesPages = t.namesPages || len(e.Pages) > 0
+		o.reserveOnWire(e, req, pages)
+		for _, pg := range pages {
+			t.targets = append(t.targets, pg.gen)
+			pg.gen.targets = append(pg.gen.targets, t)
+		}
+	} else {
+		if !t.sent {
+			t.sentAt = o.applied
+		}
+		t.sent, t.fromReq = true, req
+		for _, pg := range pages {
+			t.sources = append(t.sources, pg.gen)
+			pg.gen.sources = append(pg.gen.sources, t)
+		}
+	}
+	for _, pg := range pages {
+		if pg.gen.unknown {
+			h.blur("a page of the transfer was not known")
+			req.blur("it transferred a page that was not known")
+		}
+	}
+	if len(pages) == 0 && len(e.Pages) > 0 {
+		h.blur("the transfer names a pool that was never opened")
+	}
+}
+
+// roomToStart is the room of a start, begun anew where the last one at this
+// receiver is over (R15).
+func (o *oracle) roomToStart(e *entry) *room {
+	if !o.startsAnew(e) {
+		return o.room(e.Room)
+	}
+	r := o.newRoom(e.Room)
+	if e.Req != "" {
+		req := o.inst(e.Inst).request(e.Req)
+		req.room, r.at[e.Inst] = r, req
+	}
+	return r
+}
+
+// startsAnew: a receiver starts a transfer in a room that was judged at it,
+// and whose request there has ended.
+func (o *oracle) startsAnew(e *entry) bool {
+	r := o.rooms[e.Room]
+	if r == nil || e.Side != lifecycle.Receiver {
+		return false
+	}
+	req := r.at[e.Inst]
+	return req != nil && req.ended && slices.ContainsFunc(r.handoffs, func(h *handoff) bool {
+		return h.receiver == e.Inst && h.judged
+	})
+}
+
+// reservesOnWire: an instance has no lifecycle stream.
+func (o *oracle) reservesOnWire(e *entry) bool {
+	return !o.inst(e.Inst).engine && e.Src == lifecycle.Wire
+}
+
+// reserveOnWire: where an instance has no lifecycle stream, its start is the
+// reservation (R6). What the room has already, it keeps.
+func (o *oracle) reserveOnWire(e *entry, req *request, pages []*page) {
+	if !o.reservesOnWire(e) {
+		return
+	}
+	for _, pg := range pages {
+		if pg.ref(req) == nil {
+			pg.give(req)
+		}
+	}
+}
+
+// ends finds the record that a completion or a drain speaks of: inst and peer
+// may stand either way round.
+func (o *oracle) ends(e *entry) *transfer {
+	for n := len(o.roomOrder) - 1; n >= 0; n-- {
+		r := o.roomOrder[n]
+		if r.id != e.Room {
+			continue
+		}
+		if t := r.find(e.Inst, e.Peer, e.Xfer); t != nil {
+			return t
+		}
+		if t := r.find(e.Peer, e.Inst, e.Xfer); t != nil {
+			return t
+		}
+	}
+	return nil
+}
+
+// complete applies transfer_completed.
+func (o *oracle) complete(e *entry) {
+	t := o.ends(e)
+	if t == nil {
+		t = o.completedUnstarted(e)
+	}
+	if t == nil {
+		return
+	}
+	h := t.handoff()
+	t.ended, t.endedAt = true, o.applied
+	h.lastEnd = e
+	if e.Outcome == lifecycle.OK {
+		t.completed, t.failed = true, false
+		t.drained = true
+		o.land(t)
+		o.claimCompletion(e, t)
+		if e.Tokens.Has && e.Tokens.V >= h.tokens.Or(0) {
+			h.tokens = e.Tokens
+		}
+	} else {
+		t.failed = true
+	}
+	if e.Outcome == lifecycle.OK && e.Last {
+		h.last = true
+		o.judge(h, e.Fact, "it was completed", lifecycle.Opt[int64]{})
+	}
+}
+
+// completedUnstarted: a completion of which no start was seen. The receiver is
+// the one that was told, if it had reserved (hard case 3).
+func (o *oracle) completedUnstarted(e *entry) *transfer {
+	r := o.room(e.Room)
+	for _, h := range r.handoffs {
+		if h.receiver == e.Inst && h.receiverSide() {
+			return o.transfer(r, e.Inst, e.Peer, e.Xfer)
+		}
+	}
+	for _, h := range r.handoffs {
+		if h.receiver == e.Peer && h.isReceiver() {
+			return o.transfer(r, e.Peer, e.Inst, e.Xfer)
+		}
+	}
+	if req := r.at[e.Inst]; req != nil && len(req.given) > 0 {
+		return o.transfer(r, e.Inst, e.Peer, e.Xfer)
+	}
+	return nil
+}
+
+// claimCompletion: pages of a completion are claimed to be written by it.
+func (o *oracle) claimCompletion(e *entry, t *transfer) {
+	if e.Inst != t.receiver {
+		return
+	}
+	for _, g := range t.targets {
+		named := slices.Contains(numbers(e.Pages), g.page.no) && (e.Pool == "" || e.Pool == g.page.pool.name)
+		if named && g.page.gen == g && !g.over {
+			g.claims = append(g.claims, claimed{lifecycle.ByTransfer, e.Step})
+			g.used = true
+			if g.content == nil {
+				g.content = &content{t.toReq, g}
+			}
+		}
+	}
+}
+
+// drain applies transfer_drained: the writer will write no more.
+func (o *oracle) drain(e *entry) {
+	if t := o.ends(e); t != nil {
+		t.drained = true
+		return
+	}
+	if e.Inst != e.Peer {
+		return
+	}
+	for _, t := range o.transfers { // the writer speaks of itself
+		if t.room.id == e.Room && t.sender == e.Peer && t.xfer == e.Xfer {
+			t.drained = true
+		}
+	}
+}
+
+// peerGone ends and drains what runs between two instances, whoever says it.
+func (o *oracle) peerGone(e *entry, inst, peer string) {
+	for _, t := range o.transfers {
+		if t.receiver == inst && t.sender == peer || t.receiver == peer && t.sender == inst {
+			if t.open() {
+				t.ended, t.endedAt, t.failed = true, o.applied, true
+				t.handoff().lastEnd = e
+			}
+			t.drained = true
+		}
+	}
+}
+
+// isDrained is hard case 7 for one writer.
+func (o *oracle) isDrained(t *transfer) bool {
+	if t.drained || t.drainUnknown {
+		return true
+	}
+	outstanding := slices.ContainsFunc(t.posted, func(p *post) bool { return !p.settled })
+	return t.failed && t.ended && o.sees(t.handoff()) && !outstanding
+}

@@ -1,0 +1,176 @@
+package oracle
+
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// instance is one engine process: what the present epoch of it has, and what
+// is known of it over all epochs.
+type instance struct {
+	name     string
+	node     string          // of the last claim about it
+	nodes    map[string]bool // every node that ever spoke of it
+	engine   bool            // a fact of src engine was applied
+	epoch    epoch
+	over     map[uint64]bool
+	pools    map[string]*pool
+	requests []*request // of every epoch, in the order they were named
+	covers   map[coverKey]*cover
+	regions  map[region]bool // registered; whether a finding named them
+	alien    map[int64]bool  // pids that a finding named
+}
+
+func (o *oracle) inst(name string) *instance {
+	i := o.insts[name]
+	if i == nil {
+		i = &instance{
+			name: name, nodes: map[string]bool{}, over: map[uint64]bool{}, pools: map[string]*pool{},
+			covers: map[coverKey]*cover{}, regions: map[region]bool{}, alien: map[int64]bool{},
+		}
+		o.insts[name] = i
+		o.instOrder = append(o.instOrder, i)
+	}
+	return i
+}
+
+// request is what one instance says of one request. A request without an id
+// stands for "whatever this room has on this instance".
+type request struct {
+	inst      *instance
+	id        string
+	room      *room
+	over      bool // its epoch ended
+	admitted  bool
+	domain    lifecycle.Opt[string]
+	prompt    lifecycle.Opt[int64]
+	prefix    lifecycle.Opt[int64]
+	synthetic bool
+	ended     bool // finished, aborted or rejected
+	aborted   bool
+	named     int64 // when a fact named it last
+	stalled   bool  // said so
+	given     map[*pool][]given
+	read      []*generation
+	unseen    string // the first thing about it that was not seen
+}
+
+// given is a page that a request was handed, or shares.
+type given struct {
+	gen    *generation
+	shared bool
+}
+
+func (r *request) blur(why string) {
+	if r != nil && r.unseen == "" {
+		r.unseen = why
+	}
+}
+
+// name is the request's id; nothing where nobody knows it.
+func (r *request) name() string {
+	if r == nil {
+		return ""
+	}
+	return r.id
+}
+
+// find is the request of that id in the instance's present epoch, nil where
+// none was named yet.
+func (i *instance) find(id string) *request {
+	for _, r := range i.requests {
+		if !r.over && r.id == id && id != "" {
+			return r
+		}
+	}
+	return nil
+}
+
+func (i *instance) request(id string) *request {
+	r := i.find(id)
+	if r == nil {
+		r = &request{inst: i, id: id, given: map[*pool][]given{}}
+		i.requests = append(i.requests, r)
+	}
+	return r
+}
+
+// live are the requests that were named and did not end.
+func (i *instance) live() (live []*request) {
+	for _, r := range i.requests {
+		if !r.over && !r.ended {
+			live = append(live, r)
+		}
+	}
+	return live
+}
+
+// promises reports whether the engine's stream is said to be complete for an
+// event in a pool: only then does it mean something that nothing was said.
+func (i *instance) promises(p *pool, ev lifecycle.Ev) bool {
+	if p == nil || !i.engine {
+		return false
+	}
+	if p.spec.Claims.Has {
+		return slices.Contains(p.spec.Claims.V, ev)
+	}
+	return p.openedBy == lifecycle.Engine
+}
+
+// speaker finds the request that a fact is about, and makes it known: the one
+// that it names, else the one that its room has on the instance. It is nil
+// where the fact names neither.
+func (o *oracle) speaker(f *lifecycle.Fact) *request {
+	i := o.inst(f.Inst)
+	switch {
+	case f.Req != "":
+		r := o.requestNamed(i, f)
+		o.join(r, f)
+		return r
+	case f.Room != "":
+		return o.room(f.Room).request(i)
+	}
+	return nil
+}
+
+// requestNamed is the request that f names by its id. Where the fact's room
+// has a request without an id on the instance, this is the one.
+func (o *oracle) requestNamed(i *instance, f *lifecycle.Fact) *request {
+	if r := i.find(f.Req); r != nil {
+		return r
+	}
+	if f.Room != "" {
+		if r := o.room(f.Room).at[i.name]; r != nil && r.id == "" && !r.over {
+			r.id = f.Req
+			return r
+		}
+	}
+	return i.request(f.Req)
+}
+
+// join notes that a request is the one of a room on its instance.
+func (o *oracle) join(r *request, f *lifecycle.Fact) {
+	if f.Room == "" || r.room != nil && r.room.id == f.Room {
+		return
+	}
+	room := o.room(f.Room)
+	r.room = room
+	room.at[r.inst.name] = r
+}
+
+// who is speaker for those who only look: nothing becomes known by it.
+func (o *oracle) who(f *lifecycle.Fact) *request {
+	i := o.inst(f.Inst)
+	if f.Req != "" {
+		if r := i.find(f.Req); r != nil {
+			return r
+		}
+	}
+	if room := o.rooms[f.Room]; room != nil {
+		if r := room.at[i.name]; r != nil && (f.Req == "" || r.id == "") {
+			return r
+		}
+	}
+	return nil
+}

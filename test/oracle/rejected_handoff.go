@@ -1,0 +1,111 @@
+package oracle
+
+import (
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// reject applies request_rejected.
+func (o *oracle) reject(e *entry) {
+	r := o.speaker(e.Fact)
+	r.ended = true
+	if r.room != nil && r.room.at[e.Inst] == r {
+		r.room.rejected[e.Inst] = &rejection{o.applied}
+	}
+}
+
+// abort applies request_aborted: it binds the instance that said so.
+func (o *oracle) abort(e *entry) {
+	r := o.speaker(e.Fact)
+	r.ended, r.aborted = true, true
+}
+
+// rejectedStart charges an instance that starts a transfer for a request which
+// it rejected or aborted.
+func (o *oracle) rejectedStart(e *entry, pages []*page, c *charges) {
+	if o.startsAnew(e) {
+		return
+	}
+	who := o.by(e.Fact)
+	rejected := who.room != nil && who.room.rejected[e.Inst] != nil
+	if rejected || who.req != nil && who.req.aborted {
+		o.chargeRejected(e, who, pages, "a transfer was started", c)
+	}
+}
+
+// abortedReserve charges an instance that reserves for a request which it
+// aborted.
+func (o *oracle) abortedReserve(e *entry, pages []*page, c *charges) {
+	if r := o.who(e.Fact); r != nil && r.aborted {
+		o.chargeRejected(e, o.by(e.Fact), pages, "pages were reserved", c)
+	}
+}
+
+func (o *oracle) chargeRejected(e *entry, who party, pages []*page, claim string, c *charges) {
+	ch := c.of(finding.RejectedHandoff, e.Fact, who, e.Pool)
+	ch.claim, ch.observation = claim, "the request was rejected or aborted before"
+	for _, pg := range pages {
+		c.page(ch, pg)
+	}
+}
+
+// rejectedCompletion charges the completion of a transfer that a rejecting
+// instance started after its rejection.
+func (o *oracle) rejectedCompletion(e *entry) {
+	t := o.ends(e)
+	if t == nil || e.Outcome != lifecycle.OK {
+		return
+	}
+	said := t.room.rejected[t.sender]
+	if said == nil {
+		return
+	}
+	started := t.began // where the sender's start was not seen, it came after the receiver's
+	if t.sent {
+		started = t.sentAt
+	}
+	if !t.started() || started < said.moment {
+		return
+	}
+	who := party{inst: e.Inst, room: t.room, req: t.room.at[e.Inst]}
+	who.id = who.req.name()
+	c := o.charges()
+	o.chargeRejected(e, who, nil, "a transfer was completed", c)
+	o.say(c)
+}
+
+// rejectedSuccess charges a success of a room that was rejected, or of a
+// request on the instance that aborted it. A recompute is none.
+func (o *oracle) rejectedSuccess(e *entry, r *request) {
+	rejected := r.room != nil && len(r.room.rejected) > 0 && !recomputed(r)
+	if !rejected && !r.aborted {
+		return
+	}
+	c := o.charges()
+	o.chargeRejected(e, o.by(e.Fact), nil, "the request succeeded", c)
+	o.say(c)
+}
+
+// recomputed: the receiver's request read something, and everything that it
+// read was written locally.
+func recomputed(r *request) bool {
+	readers := []*request{r}
+	if r.room != nil {
+		for _, h := range r.room.handoffs {
+			if h.isReceiver() && h.request() != nil {
+				readers = append(readers[:0:0], h.request())
+			}
+		}
+	}
+	for _, reader := range readers {
+		if len(reader.read) == 0 {
+			return false
+		}
+		for _, g := range reader.read {
+			if !g.local() && !g.unknown {
+				return false
+			}
+		}
+	}
+	return true
+}

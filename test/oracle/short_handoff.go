@@ -1,0 +1,247 @@
+package oracle
+
+import (
+	"math"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// lack is what a handoff lacks in one pool.
+type lack struct {
+	pool     *pool
+	pages    []*page
+	nameless int64
+	seen     bool // by observation, not by claim
+}
+
+// assessment is what can be said of a handoff when it is judged.
+type assessment struct {
+	lacks     []lack
+	tokens    bool   // a completion said fewer tokens than owed
+	unseen    string // what could not be seen
+	witnessed bool   // everything owed was observed, or written locally
+}
+
+func (a assessment) short() bool { return len(a.lacks) > 0 || a.tokens }
+
+// assess compares what is owed with what is written. Claims of a step later
+// than the one given do not count.
+func (o *oracle) assess(h *handoff, step lifecycle.Opt[int64]) (a assessment) {
+	a.witnessed = true
+	for _, w := range o.owed(h) {
+		l := lack{pool: w.pool}
+		if w.pool.spec.Path == lifecycle.PathStaged && o.sees(h) && w.pool.pageBytes() > 0 && h.unseen == "" {
+			l.seen = true
+			l.nameless = o.stagedLack(h, w)
+		} else {
+			o.assessPages(h, w, step, &l, &a)
+		}
+		if len(l.pages) > 0 || l.nameless > 0 {
+			a.lacks = append(a.lacks, l)
+		}
+	}
+	prompt := o.promptOf(h)
+	a.tokens = !h.allDummies() && h.room.unseen == "" && h.tokens.Has && prompt.Has && h.tokens.V < prompt.V-o.prefixOf(h)
+	return a
+}
+
+func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *lack, a *assessment) {
+	for _, g := range w.pages {
+		seen := o.seesPage(g)
+		if !seen {
+			a.witnessed = false
+		}
+		switch {
+		case o.writtenBy(g, step):
+		case o.accuses(g):
+			l.pages, l.seen = append(l.pages, g.page), l.seen || seen
+		default:
+			a.unseen = "whether an owed page was written"
+			a.witnessed = false
+		}
+	}
+	if w.nameless == 0 {
+		return
+	}
+	if o.knowsGiven(h, w.pool) {
+		l.nameless, l.seen = w.nameless, l.seen || o.sees(h)
+	} else {
+		a.unseen = "which pages the prompt was given"
+		a.witnessed = false
+	}
+}
+
+// knowsGiven: the receiver says every reservation, and whatever it lacks
+// means something.
+func (o *oracle) knowsGiven(h *handoff, p *pool) bool {
+	r := h.request()
+	return r != nil && r.admitted && r.unseen == "" && h.unseen == "" && h.room.unseen == "" &&
+		p.inst.promises(p, lifecycle.PagesReserved) && p.inst.promises(p, lifecycle.PagesShared) &&
+		(o.sees(h) && p.direct() || p.inst.promises(p, lifecycle.PagesWritten))
+}
+
+// stagedLack is how many pages' bytes did not come through the staging buffer.
+func (o *oracle) stagedLack(h *handoff, w owed) int64 {
+	pages := int64(len(w.pages)) + w.nameless
+	came := h.stagedBytes(w.pool) / w.pool.pageBytes()
+	return max(0, pages-int64(min(came, math.MaxInt64)))
+}
+
+// stagedEnough: a page of a staged pool is written where all the bytes owed to
+// its handoff came through the staging buffer.
+func (o *oracle) stagedEnough(g *generation) bool {
+	p := g.page.pool
+	if p.spec.Path != lifecycle.PathStaged || p.pageBytes() == 0 {
+		return false
+	}
+	for _, t := range g.targets {
+		h := t.handoff()
+		if o.sees(h) && h.stagedBytes(p) > 0 && o.stagedLack(h, o.owedIn(h, p)) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// pageBytes is how long one page is, 0 where nobody said so.
+func (p *pool) pageBytes() uint64 {
+	if p.spec.PageBytes > 0 {
+		return p.spec.PageBytes
+	}
+	n := uint64(0)
+	for _, r := range p.spec.Regions {
+		if !staging(r) {
+			n += r.Bytes
+		}
+	}
+	return n
+}
+
+// completed reports whether a handoff got as far as to be short: a completion
+// `last`, a read, a success; or every transfer ended, and none of them failed
+// without another that brought its pages.
+func (h *handoff) completed() bool {
+	if h.last || h.wasRead || h.success {
+		return true
+	}
+	ok := false
+	brought := map[*generation]bool{}
+	for _, t := range h.transfers() {
+		if t.completed {
+			ok = true
+			for _, g := range t.targets {
+				brought[g] = true
+			}
+		}
+	}
+	for _, t := range h.transfers() {
+		if t.open() {
+			return false
+		}
+		for _, g := range t.targets {
+			if t.failed && !brought[g] {
+				return false
+			}
+		}
+	}
+	return ok
+}
+
+// judge is the one judgement on a handoff (hard case 5). f is the fact that
+// led to it.
+func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle.Opt[int64]) {
+	if h.judged || !h.isReceiver() {
+		return
+	}
+	a := o.assess(h, step)
+	seen := o.sees(h)
+	o.judgeClaims(h, f, a, seen)
+	h.judged, h.seen = true, seen
+	switch {
+	case !h.completed():
+		h.blur("it was never completed")
+		return
+	case a.unseen != "":
+		h.blur(a.unseen)
+	}
+	h.witness = a.witnessed && seen
+	if a.short() {
+		h.short = true
+		o.sayShort(h, f, why, a)
+	}
+}
+
+func (o *oracle) sayShort(h *handoff, f *lifecycle.Fact, why string, a assessment) {
+	c := o.charges()
+	who := o.handoffParty(h)
+	for _, l := range a.lacks {
+		ch := c.of(finding.ShortHandoff, f, who, l.pool.name)
+		ch.claim = why
+		ch.observation = "less was written than owed"
+		for _, pg := range l.pages {
+			c.page(ch, pg)
+		}
+	}
+	if len(a.lacks) == 0 {
+		ch := c.of(finding.ShortHandoff, f, who, "")
+		ch.claim = why
+		ch.observation = "fewer tokens came than owed"
+	}
+	o.say(c)
+}
+
+// wouldBeShort reports whether a read would lead to a judgement that accuses.
+func (o *oracle) wouldBeShort(h *handoff, step lifecycle.Opt[int64]) bool {
+	return !h.judged && h.isReceiver() && o.assess(h, step).short()
+}
+
+// readOwed is judgement (b): a handoff's request reads a page that is owed. A
+// read with a step that finds it short waits.
+func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
+	if r == nil || r.room == nil {
+		return nil
+	}
+	for _, h := range r.room.handoffs {
+		if h.receiver != r.inst.name || h.judged || !h.isReceiver() || h.request() != r {
+			continue
+		}
+		for _, w := range o.owed(h) {
+			for _, g := range w.pages {
+				for _, pg := range pages {
+					if pg.gen == g {
+						return h
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// judgeSettled is judgement (d).
+func (o *oracle) settledAt(h *handoff) (int64, bool) {
+	ts := h.transfers()
+	if h.judged || h.lastEnd == nil || len(ts) == 0 {
+		return 0, false
+	}
+	for _, t := range ts {
+		if t.open() {
+			return 0, false
+		}
+	}
+	return plus(h.lastEnd.a, o.cfg.Settle), true
+}
+
+// judgeAtEnd is judgement (e): the trace ends, or the receiver restarts.
+func (o *oracle) judgeAtEnd(h *handoff) {
+	if h.judged {
+		return
+	}
+	if h.lastEnd == nil || len(h.transfers()) == 0 {
+		h.judged = true
+		h.blur("it was never completed")
+		return
+	}
+	o.judge(h, h.lastEnd.Fact, "its transfers ended", lifecycle.Opt[int64]{})
+}

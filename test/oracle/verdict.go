@@ -1,0 +1,105 @@
+package oracle
+
+import (
+	"cmp"
+
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// verdicts are one a room and receiver; one a request of no room; one a room
+// that has no receiver (R23).
+func (o *oracle) verdicts() (all []finding.Verdict) {
+	for _, r := range o.roomOrder {
+		all = append(all, o.roomVerdicts(r)...)
+	}
+	for _, i := range o.instOrder {
+		for _, r := range i.requests {
+			if r.room == nil && r.id != "" {
+				why := cmp.Or(r.unseen, "nobody watched it")
+				all = append(all, o.verdict(nil, r, i.name, finding.Unwitnessed, why))
+			}
+		}
+	}
+	return all
+}
+
+func (o *oracle) roomVerdicts(r *room) (all []finding.Verdict) {
+	for _, h := range r.handoffs {
+		if h.isReceiver() && len(h.transfers()) > 0 {
+			outcome, why := o.outcome(h)
+			all = append(all, o.verdict(r, h.request(), h.receiver, outcome, why))
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	at := ""
+	for _, named := range r.seenAt {
+		at = cmp.Or(at, named)
+	}
+	if len(r.admitted) > 0 {
+		at = r.admitted[0]
+	}
+	if at == "" {
+		return nil
+	}
+	return append(all, o.verdict(r, r.at[at], at, finding.Unwitnessed, cmp.Or(r.unseen, "it was handed to nobody")))
+}
+
+// outcome is clean where all of section 1 is met, else unwitnessed.
+func (o *oracle) outcome(h *handoff) (finding.Outcome, string) {
+	r := h.request()
+	unseen := cmp.Or(h.unseen, h.room.unseen)
+	if r != nil {
+		unseen = cmp.Or(unseen, r.unseen)
+	}
+	for _, missing := range []struct {
+		is  bool
+		why string
+	}{
+		{unseen != "", unseen},
+		{len(h.named()) == 0, "the receiver named no reservation"},
+		{!h.completedOK(), "it was never completed"},
+		{!h.seen, "its path was not watched"},
+		{!h.witness, "not every page owed could be observed"},
+	} {
+		if missing.is {
+			return finding.Unwitnessed, missing.why
+		}
+	}
+	return finding.Clean, "everything owed was seen to be written"
+}
+
+// verdict is the outcome, unless a finding makes it violated.
+func (o *oracle) verdict(room *room, r *request, inst string, outcome finding.Outcome, why string) finding.Verdict {
+	v := finding.Verdict{Verdict: outcome, Req: r.name(), Inst: inst, Why: why, T: o.now}
+	if room != nil {
+		v.Room, v.Synthetic = room.id, room.synthetic
+	}
+	if r != nil {
+		v.Synthetic = v.Synthetic || r.synthetic
+	}
+	for _, s := range o.said {
+		if why := s.violates(room, r); why != "" {
+			v.Verdict, v.Why = finding.Violated, why
+			break
+		}
+	}
+	return v
+}
+
+// violates says why a finding makes a room, or a request of none, violated.
+func (s *saying) violates(room *room, r *request) string {
+	if s.finding.Severity == finding.Warning {
+		return ""
+	}
+	if r != nil && s.req == r || room != nil && s.room == room {
+		return s.finding.Kind.String()
+	}
+	for _, victim := range s.victims {
+		if victim == r && r != nil || room != nil && victim.room == room {
+			return "victim of " + s.finding.Kind.String()
+		}
+	}
+	return ""
+}

@@ -1,0 +1,174 @@
+package oracle
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// process is what the driver said last of one process on one GPU.
+type process struct {
+	node, gpu string
+	pid       int64
+	about     string // the instance that the fact was about
+	bytes     uint64
+	at        int64
+}
+
+// region is a registered piece of memory.
+type region struct {
+	base, bytes uint64
+	memory      lifecycle.Memory
+	at          int64
+}
+
+// vramUsage applies vram_usage, and compares it with what its instance has.
+func (o *oracle) vramUsage(e *entry) {
+	if e.VRAM == nil {
+		return
+	}
+	now := process{e.Node, e.VRAM.GPU, e.VRAM.PID, e.Inst, e.Bytes, e.a}
+	o.processes = slices.DeleteFunc(o.processes, func(p process) bool {
+		return p.node == now.node && p.gpu == now.gpu && p.pid == now.pid
+	})
+	o.processes = append(o.processes, now)
+	i := o.inst(e.Inst)
+	c := o.charges()
+	o.poolsTooLarge(e, i, c)
+	o.regionsTooLarge(e, i, c)
+	o.foreignProcesses(e, i, c)
+	o.say(c)
+}
+
+// poolsTooLarge: a pool is larger than all that the instance's processes hold
+// (R26 a).
+func (o *oracle) poolsTooLarge(e *entry, i *instance, c *charges) {
+	for _, p := range i.sortedPools() {
+		held, sampled := o.held(i, p.openedAt)
+		if !sampled || p.spec.Role == "host" {
+			continue
+		}
+		excess := product(uint64(p.spec.Pages), p.spec.PageBytes) > held
+		if excess && !p.oversize {
+			ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, p.name)
+			ch.claim, ch.observation = "the pool is in device memory", "its processes hold less"
+		}
+		p.oversize = excess
+	}
+}
+
+func (o *oracle) regionsTooLarge(e *entry, i *instance, c *charges) {
+	for _, r := range slices.SortedFunc(maps.Keys(i.regions), func(a, b region) int {
+		return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.bytes, b.bytes))
+	}) {
+		held, sampled := o.held(i, max(r.at, i.openedAt()))
+		if !sampled || r.memory != lifecycle.VRAM {
+			continue
+		}
+		if r.bytes > held && !i.regions[r] {
+			ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, "")
+			ch.claim, ch.observation = "device memory was registered", "its processes hold less"
+		}
+		i.regions[r] = r.bytes > held
+	}
+}
+
+// foreignProcesses: somebody else has memory on a GPU that a process of the
+// instance was seen on (R26 b).
+func (o *oracle) foreignProcesses(e *entry, i *instance, c *charges) {
+	own := i.pids()
+	for _, mine := range o.processes {
+		if !own[mine.pid] || mine.node != e.Node {
+			continue
+		}
+		for _, other := range o.processes {
+			if other.node != mine.node || other.gpu != mine.gpu || other.bytes == 0 || i.alien[other.pid] || o.named(other) {
+				continue
+			}
+			i.alien[other.pid] = true
+			ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, "")
+			ch.claim, ch.observation = "the instance named its processes", "another one holds memory on their GPU"
+		}
+	}
+}
+
+// named: some instance of the process's node says that it is its own.
+func (o *oracle) named(p process) bool {
+	for _, i := range o.instOrder {
+		if i.nodes[p.node] && i.pids()[p.pid] {
+			return true
+		}
+	}
+	return false
+}
+
+// held is what all processes of an instance hold, if each was sampled since a
+// time.
+func (o *oracle) held(i *instance, since int64) (bytes uint64, sampled bool) {
+	own := i.pids()
+	for pid := range own {
+		any := false
+		for _, p := range o.processes {
+			if p.pid == pid && (p.node == i.node || p.about == i.name) {
+				bytes = sum(bytes, p.bytes)
+				any = any || p.at >= since
+			}
+		}
+		if !any {
+			return 0, false
+		}
+	}
+	return bytes, len(own) > 0
+}
+
+// pids are the processes that the pools of an instance name.
+func (i *instance) pids() map[int64]bool {
+	pids := map[int64]bool{}
+	for _, p := range i.pools {
+		for _, pid := range p.spec.PIDs {
+			pids[pid] = true
+		}
+	}
+	return pids
+}
+
+// openedAt is when the last of the instance's pools was opened.
+func (i *instance) openedAt() (at int64) {
+	at = math.MinInt64
+	for _, p := range i.pools {
+		at = max(at, p.openedAt)
+	}
+	return at
+}
+
+func product(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	if high > 0 {
+		return math.MaxUint64
+	}
+	return low
+}
+
+func sum(a, b uint64) uint64 {
+	if a > math.MaxUint64-b {
+		return math.MaxUint64
+	}
+	return a + b
+}
+
+// register and deregister apply the registrations of memory.
+func (o *oracle) register(e *entry) {
+	o.deregister(e)
+	o.inst(e.Inst).regions[region{e.Base, e.Fact.Bytes, e.Memory, e.a}] = false
+}
+
+func (o *oracle) deregister(e *entry) {
+	maps.DeleteFunc(o.inst(e.Inst).regions, func(r region, _ bool) bool {
+		return r.base == e.Base && r.bytes == e.Fact.Bytes
+	})
+}
