@@ -126,8 +126,8 @@ func (o *oracle) saying(ch *charge) *saying {
 	var nos []uint32
 	for _, p := range ch.pages {
 		nos = append(nos, p.page.no)
-		if p.lay != nil {
-			f.Exposed = append(f.Exposed, p.lay.party())
+		if p.lay != nil && (p.lay.writer != ch.who.req || ch.who.req == nil) {
+			f.Exposed = append(f.Exposed, p.lay.party()) // nobody is exposed to himself
 		}
 	}
 	if ch.kind.Severity() == finding.Critical {
