@@ -48,7 +48,7 @@ func under(folder, top string) bool { return folder == top || strings.HasPrefix(
 
 // pure are the packages with rules in them: no clock, no randomness, no I/O,
 // no goroutine, so that they can be replayed.
-var pure = []string{"sidecar/ledger", "engine/scheduler", "engine/kvcache"}
+var pure = []string{"sidecar/ledger", "engine/scheduler"}
 
 func TestRulesArePureStateMachines(t *testing.T) {
 	impure := []string{"os", "net", "net/http", "io", "bufio", "math/rand", "math/rand/v2", "crypto/rand", "sync", "sync/atomic", "context", "log", "log/slog"}
