@@ -103,8 +103,10 @@ func ParseRouteRegistration(body []byte) (*RouteRegistration, error) {
 		name       string
 		rank, size int
 	}{
-		{"attn_tp", r.AttnTPRank, r.AttnTPSize}, {"attn_cp", r.AttnCPRank, r.AttnCPSize},
-		{"attn_dp", r.AttnDPRank, r.AttnDPSize}, {"pp", r.PPRank, r.PPSize},
+		{"attn_tp", r.AttnTPRank, r.AttnTPSize},
+		{"attn_cp", r.AttnCPRank, r.AttnCPSize},
+		{"attn_dp", r.AttnDPRank, r.AttnDPSize},
+		{"pp", r.PPRank, r.PPSize},
 		{"system_dp", r.SystemDPRank, r.SystemDPSize},
 	} {
 		if g.size < 1 || g.size > MaxRank || g.rank < 0 || g.rank >= g.size {

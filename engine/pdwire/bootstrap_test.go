@@ -70,9 +70,14 @@ func TestHostileBootstrapBodiesAreRefused(t *testing.T) {
 		t.Errorf("many rooms: %v, want ErrTooLarge", err)
 	}
 	for _, change := range [][2]string{
-		{`"attn_tp_rank": 3`, `"attn_tp_rank": 8`}, {`"attn_tp_size": 8`, `"attn_tp_size": 0`},
-		{`40001`, `70000`}, {`"page_size": 64`, `"page_size": 0`}, {`"10.0.0.7"`, `""`},
-		{`"pp_rank": 0`, `"pp_rank": -1`}, {`{"attn`, `["attn`}, {`64`, `1e300`},
+		{`"attn_tp_rank": 3`, `"attn_tp_rank": 8`},
+		{`"attn_tp_size": 8`, `"attn_tp_size": 0`},
+		{`40001`, `70000`},
+		{`"page_size": 64`, `"page_size": 0`},
+		{`"10.0.0.7"`, `""`},
+		{`"pp_rank": 0`, `"pp_rank": -1`},
+		{`{"attn`, `["attn`},
+		{`64`, `1e300`},
 	} {
 		if _, err := ParseRouteRegistration([]byte(strings.Replace(goldenRoute, change[0], change[1], 1))); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v, want ErrMalformed", change[1], err)

@@ -17,8 +17,8 @@ var (
 
 // Limits of what is decoded.
 const (
-	// MaxPages bounds the page indices of one message: 64 MiB of them.
-	MaxPages = 16 << 20
+	// MaxPages bounds the page indices of one message: 16 MiB of them.
+	MaxPages = 4 << 20
 	// MaxRegions bounds the base addresses of one list: layers times parts.
 	MaxRegions = 8192
 	// MaxLists bounds the state components of one message.

@@ -39,11 +39,12 @@ var golden = []struct {
 	frames [][]byte
 	want   Message
 }{
-	{"registration", raw("None", "10.0.0.7", "40001", "10.0.0.7:15001",
-		unhex("0010000000000000 00f0debc9a785634"), unhex("0000000000000080"),
-		unhex("02000000 08000000 10000000 0100000000000000 0200000000000000 0300000000000000"),
-		"3", "8", "73728", unhex("01000000 04000000 00020000"), unhex("01000000 00000000"),
-		unhex("00000000 01000000"), "", unhex("0000000001000000"), "1048576", "2", "1", unhex("0500000000000000")),
+	{
+		"registration", raw("None", "10.0.0.7", "40001", "10.0.0.7:15001",
+			unhex("0010000000000000 00f0debc9a785634"), unhex("0000000000000080"),
+			unhex("02000000 08000000 10000000 0100000000000000 0200000000000000 0300000000000000"),
+			"3", "8", "73728", unhex("01000000 04000000 00020000"), unhex("01000000 00000000"),
+			unhex("00000000 01000000"), "", unhex("0000000001000000"), "1048576", "2", "1", unhex("0500000000000000")),
 		&Registration{
 			Address: Address{"10.0.0.7", 40001}, Session: "10.0.0.7:15001",
 			KVPtrs: []uint64{0x1000, 0x3456789abcdef000}, AuxPtrs: []uint64{1 << 63},
@@ -51,35 +52,54 @@ var golden = []struct {
 			StateItemBytes: [][]uint32{{512}}, StateDims: [][]uint32{nil}, KVLayerIDs: []uint32{0, 1},
 			StagingPtr: 1 << 32, StagingBytes: 1 << 20, DCPSize: 2, DCPRank: 1, StagingLayerIDs: []uint64{5},
 			Layout: Layout{Frames: 19},
-		}},
-	{"request", raw("9223372036854775807", "10.0.0.7", "40001", "10.0.0.7:15001",
-		unhex("07000000 08000000 ffffff7f"), "12", unhex("01000000 04000000 09000000"), "1", "128", unhex("01000000")),
+		},
+	},
+	{
+		"request", raw("9223372036854775807", "10.0.0.7", "40001", "10.0.0.7:15001",
+			unhex("07000000 08000000 ffffff7f"), "12", unhex("01000000 04000000 09000000"), "1", "128", unhex("01000000")),
 		&TransferRequest{
 			Room: 1<<63 - 1, Address: Address{"10.0.0.7", 40001}, Session: "10.0.0.7:15001",
 			Pages: []int32{7, 8, 1<<31 - 1}, AuxIndex: 12, StateIndices: [][]int32{{9}}, RequiredDst: 1,
 			PrefixLen: 128, DevicePages: []int32{1}, Layout: Layout{Frames: 10},
-		}},
-	{"dummy request", raw("5", "h", "1", "s", "", "", "", "2", "0", ""),
-		&TransferRequest{Room: 5, Address: Address{"h", 1}, Session: "s", AuxIndex: -1, RequiredDst: 2, Dummy: true, Layout: Layout{Frames: 10}}},
+		},
+	},
+	{
+		"dummy request", raw("5", "h", "1", "s", "", "", "", "2", "0", ""),
+		&TransferRequest{Room: 5, Address: Address{"h", 1}, Session: "s", AuxIndex: -1, RequiredDst: 2, Dummy: true, Layout: Layout{Frames: 10}},
+	},
 	{"abort", raw("ABORT", "5", "h", "1"), &Abort{Room: 5, Address: Address{"h", 1}, Layout: Layout{Frames: 4}}},
 	{"watermark", raw("WATERMARK", "2", "4096", "s"), &Watermark{Round: 2, Tail: 4096, Session: "s", Layout: Layout{Frames: 4}}},
-	{"staging response", raw("STAGING_RSP", "5", "1", "-2", "0", "-1", "s"),
-		&StagingResponse{Room: 5, Chunk: 1, Offset: -2, End: -1, Session: "s", Layout: Layout{Frames: 7}}},
+	{
+		"staging response", raw("STAGING_RSP", "5", "1", "-2", "0", "-1", "s"),
+		&StagingResponse{Room: 5, Chunk: 1, Offset: -2, End: -1, Session: "s", Layout: Layout{Frames: 7}},
+	},
 	{"status", raw("5", "4", "3"), &Status{Room: 5, Status: StatusSuccess, PrefillRank: 3, Layout: Layout{Frames: 3}}},
 	{"abort acknowledged", raw("ABORT_ACK", "5", "3"), &AbortAck{Room: 5, PrefillRank: 3, Drained: true, Layout: Layout{Frames: 3}}},
 	{"abort acknowledged, older", raw("ABORT_ACK", "5"), &AbortAck{Room: 5, PrefillRank: -1, Layout: Layout{Frames: 2}}},
-	{"aux data", raw("AUX_DATA", "5", "0", "12", unhex("00000003"), unhex("000000")),
-		&AuxData{Room: 5, AuxIndex: 12, Length: 3, BodyBytes: 3, Layout: Layout{Frames: 6}}},
-	{"chunk ready", raw("CHUNK_READY", "5", "1", "64", "8", "s", "3"),
-		&ChunkReady{Room: 5, Chunk: 1, PageStart: 64, Pages: 8, Session: "s", PrefillRank: 3, Layout: Layout{Frames: 7}}},
-	{"staging request", raw("STAGING_REQ", "5", "1", "8", "s", "0"),
-		&StagingRequest{Room: 5, Chunk: 1, Pages: 8, Session: "s", Layout: Layout{Frames: 6}}},
-	{"staging request, older", raw("STAGING_REQ", "5", "1", "8", "s"),
-		&StagingRequest{Room: 5, Chunk: 1, Pages: 8, Session: "s", PPRank: -1, Layout: Layout{Frames: 5}}},
-	{"nixl request", raw("NixlMsgGuard", "5", "h", "1", "agent", unhex("07000000"), "12", "1", "", "0", "0"),
-		&NixlRequest{Room: 5, Address: Address{"h", 1}, Agent: "agent", Pages: []int32{7}, AuxIndex: 12, RequiredDst: 1, Layout: Layout{Frames: 11}}},
-	{"nixl registration", raw("NixlMsgGuard", "None", "h", "1", "agent", unhex("0000"), unhex("0010000000000000"), "", "0", "8", "3", "4096"),
-		&NixlRegistration{Address: Address{"h", 1}, Agent: "agent", AgentMetaBytes: 2, KVPtrs: []uint64{4096}, TPSize: 8, TPRank: 3, KVItemBytes: 4096, Layout: Layout{Frames: 12}}},
+	{
+		"aux data", raw("AUX_DATA", "5", "0", "12", unhex("00000003"), unhex("000000")),
+		&AuxData{Room: 5, AuxIndex: 12, Length: 3, BodyBytes: 3, Layout: Layout{Frames: 6}},
+	},
+	{
+		"chunk ready", raw("CHUNK_READY", "5", "1", "64", "8", "s", "3"),
+		&ChunkReady{Room: 5, Chunk: 1, PageStart: 64, Pages: 8, Session: "s", PrefillRank: 3, Layout: Layout{Frames: 7}},
+	},
+	{
+		"staging request", raw("STAGING_REQ", "5", "1", "8", "s", "0"),
+		&StagingRequest{Room: 5, Chunk: 1, Pages: 8, Session: "s", Layout: Layout{Frames: 6}},
+	},
+	{
+		"staging request, older", raw("STAGING_REQ", "5", "1", "8", "s"),
+		&StagingRequest{Room: 5, Chunk: 1, Pages: 8, Session: "s", PPRank: -1, Layout: Layout{Frames: 5}},
+	},
+	{
+		"nixl request", raw("NixlMsgGuard", "5", "h", "1", "agent", unhex("07000000"), "12", "1", "", "0", "0"),
+		&NixlRequest{Room: 5, Address: Address{"h", 1}, Agent: "agent", Pages: []int32{7}, AuxIndex: 12, RequiredDst: 1, Layout: Layout{Frames: 11}},
+	},
+	{
+		"nixl registration", raw("NixlMsgGuard", "None", "h", "1", "agent", unhex("0000"), unhex("0010000000000000"), "", "0", "8", "3", "4096"),
+		&NixlRegistration{Address: Address{"h", 1}, Agent: "agent", AgentMetaBytes: 2, KVPtrs: []uint64{4096}, TPSize: 8, TPRank: 3, KVItemBytes: 4096, Layout: Layout{Frames: 12}},
+	},
 }
 
 func TestGoldenFramesDecodeAndEncode(t *testing.T) {
@@ -125,18 +145,30 @@ func TestOtherVersionsAreTakenByPosition(t *testing.T) {
 		frames [][]byte
 		want   Message
 	}{
-		{"registration of 9 frames", raw("None", "h", "1", "s", unhex("0010000000000000"), "", "3", "8", "4096"),
-			&Registration{Address: Address{"h", 1}, Session: "s", KVPtrs: []uint64{4096}, TPRank: 3, AttnTPSize: 8, KVItemBytes: 4096, DCPSize: 1, Layout: Layout{Frames: 9}}},
-		{"registration of 12 frames", raw("None", "h", "1", "s", unhex("0010000000000000"), "", "", "3", "8", "4096", "", ""),
-			&Registration{Address: Address{"h", 1}, Session: "s", KVPtrs: []uint64{4096}, TPRank: 3, AttnTPSize: 8, KVItemBytes: 4096, DCPSize: 1, Layout: Layout{Frames: 12}}},
-		{"request of 7 frames", raw("5", "h", "1", "s", unhex("07000000"), "2", "1"),
-			&TransferRequest{Room: 5, Address: Address{"h", 1}, Session: "s", Pages: []int32{7}, AuxIndex: 2, RequiredDst: 1, Layout: Layout{Frames: 7}}},
-		{"request with a flat state list", raw("5", "h", "1", "s", unhex("07000000"), "None", unhex("06000000 07000000"), "1"),
-			&TransferRequest{Room: 5, Address: Address{"h", 1}, Session: "s", Pages: []int32{7}, AuxIndex: -1, StateIndices: [][]int32{{6, 7}}, RequiredDst: 1, Layout: Layout{Frames: 8}}},
-		{"nixl request of 8 frames", raw("NixlMsgGuard", "5", "h", "1", "a", "", "0", "1"),
-			&NixlRequest{Room: 5, Address: Address{"h", 1}, Agent: "a", RequiredDst: 1, Dummy: true, Layout: Layout{Frames: 8}}},
-		{"nixl registration of another layout", raw("NixlMsgGuard", "None", "h", "1", "a", "meta", unhex("0010000000000000"), "", "x", "y"),
-			&NixlRegistration{Address: Address{"h", 1}, Agent: "a", AgentMetaBytes: 4, KVPtrs: []uint64{4096}, GPU: -1, TPSize: -1, TPRank: -1, Layout: Layout{Frames: 10, Extra: 2}}},
+		{
+			"registration of 9 frames", raw("None", "h", "1", "s", unhex("0010000000000000"), "", "3", "8", "4096"),
+			&Registration{Address: Address{"h", 1}, Session: "s", KVPtrs: []uint64{4096}, TPRank: 3, AttnTPSize: 8, KVItemBytes: 4096, DCPSize: 1, Layout: Layout{Frames: 9}},
+		},
+		{
+			"registration of 12 frames", raw("None", "h", "1", "s", unhex("0010000000000000"), "", "", "3", "8", "4096", "", ""),
+			&Registration{Address: Address{"h", 1}, Session: "s", KVPtrs: []uint64{4096}, TPRank: 3, AttnTPSize: 8, KVItemBytes: 4096, DCPSize: 1, Layout: Layout{Frames: 12}},
+		},
+		{
+			"request of 7 frames", raw("5", "h", "1", "s", unhex("07000000"), "2", "1"),
+			&TransferRequest{Room: 5, Address: Address{"h", 1}, Session: "s", Pages: []int32{7}, AuxIndex: 2, RequiredDst: 1, Layout: Layout{Frames: 7}},
+		},
+		{
+			"request with a flat state list", raw("5", "h", "1", "s", unhex("07000000"), "None", unhex("06000000 07000000"), "1"),
+			&TransferRequest{Room: 5, Address: Address{"h", 1}, Session: "s", Pages: []int32{7}, AuxIndex: -1, StateIndices: [][]int32{{6, 7}}, RequiredDst: 1, Layout: Layout{Frames: 8}},
+		},
+		{
+			"nixl request of 8 frames", raw("NixlMsgGuard", "5", "h", "1", "a", "", "0", "1"),
+			&NixlRequest{Room: 5, Address: Address{"h", 1}, Agent: "a", RequiredDst: 1, Dummy: true, Layout: Layout{Frames: 8}},
+		},
+		{
+			"nixl registration of another layout", raw("NixlMsgGuard", "None", "h", "1", "a", "meta", unhex("0010000000000000"), "", "x", "y"),
+			&NixlRegistration{Address: Address{"h", 1}, Agent: "a", AgentMetaBytes: 4, KVPtrs: []uint64{4096}, GPU: -1, TPSize: -1, TPRank: -1, Layout: Layout{Frames: 10, Extra: 2}},
+		},
 	} {
 		got, err := ParseBodies(c.frames)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
@@ -178,8 +210,15 @@ func TestWhatCannotBeReadIsRefusedByName(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %v", name, m, err, c.want)
 		}
 	}
-	cut := []zmtp.Frame{{Body: []byte("5"), Size: 1}, {Body: []byte("h"), Size: 1}, {Body: []byte("1"), Size: 1},
-		{Body: []byte("s"), Size: 1}, {Size: 400, Damaged: true}, {}, {Body: []byte("1"), Size: 1}}
+	cut := []zmtp.Frame{
+		{Body: []byte("5"), Size: 1},
+		{Body: []byte("h"), Size: 1},
+		{Body: []byte("1"), Size: 1},
+		{Body: []byte("s"), Size: 1},
+		{Size: 400, Damaged: true},
+		{},
+		{Body: []byte("1"), Size: 1},
+	}
 	if _, err := Parse(cut); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("a damaged list of pages: %v, want ErrIncomplete", err)
 	}

@@ -70,7 +70,7 @@ func TestHostileMsgpackIsRefused(t *testing.T) {
 		"no requests":          {[]byte{0x80}, ErrUnknown},
 		"requests 2^32-1":      {append(req, unhex("dfffffffff")...), ErrTooLarge},
 		"requests not there":   {append(req, unhex("8f")...), ErrMalformed},
-		"blocks 2^24 in none":  {append(req, unhex("81a17292a174dd01000000")...), ErrMalformed},
+		"blocks 2^22 in none":  {append(req, unhex("81a17292a174dd00400000")...), ErrMalformed},
 		"blocks beyond limit":  {append(req, unhex("81a17292a174ddffffffff")...), ErrTooLarge},
 		"pair of three":        {append(req, unhex("81a17293a17490c0")...), ErrMalformed},
 		"bytes after the end":  {append(AppendVLLMTransfer(nil, wantTransfer), 0xc0), ErrMalformed},

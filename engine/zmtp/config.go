@@ -31,7 +31,9 @@ const (
 // Config bounds a socket. A zero field means its default; there is no way to
 // ask for no limit.
 type Config struct {
-	// Limits bounds what a peer may send.
+	// Limits bounds what a peer may send. What a socket may hold of what was
+	// sent to it is MaxPeers × Limits.MessageBytes and ReceiveBytes: where
+	// peers are many or strange, lower the first.
 	Limits Limits
 	// Identity is the routing id to ask a ROUTER for, at most 255 bytes.
 	Identity string
@@ -57,7 +59,8 @@ type Config struct {
 	// closed at once, and counted as refused.
 	MaxPeers int
 	// MaxSubscriptions bounds the subscriptions of one subscriber; with one
-	// more it is dropped. SubscriptionBytes bounds the length of each.
+	// more it is dropped, and with more than twice as many changes of them in
+	// ten seconds. SubscriptionBytes bounds the length of each.
 	MaxSubscriptions  int
 	SubscriptionBytes int
 	// SendMessages and SendBytes bound what waits for one peer.

@@ -104,6 +104,9 @@ func (r *Req) Do(ctx context.Context, frames ...[]byte) ([][]byte, error) {
 	}
 	answer, err := r.answer(ctx, p)
 	if err != nil {
+		// Nothing may be queued for it any more, even before its reader has
+		// noticed that the connection is gone.
+		r.c.count.lost.Add(uint64(p.out.abandon()))
 		_ = p.conn.Close()
 	}
 	return answer, err

@@ -145,7 +145,7 @@ func TestWhatBreaksTheFormatIsRefusedAtItsFirstWrongByte(t *testing.T) {
 }
 
 func TestALengthIsNotAllocatedBeforeItsBytesArrive(t *testing.T) {
-	header := binary.BigEndian.AppendUint64([]byte{flagLong}, 60<<20)
+	header := binary.BigEndian.AppendUint64([]byte{flagLong}, DefaultFrameBytes)
 	got := testing.AllocsPerRun(10, func() {
 		d := NewDecoder(DecoderConfig{Joined: true})
 		if _, _, err := d.Next(header); err != nil {

@@ -20,10 +20,10 @@ var (
 // Default limits of a stream.
 const (
 	// DefaultFrameBytes bounds one frame's body. SGLang's largest control
-	// frame is a list of 4 bytes a page, so that this holds 16 million pages.
-	DefaultFrameBytes = 64 << 20
+	// frame is a list of 4 bytes a page, so that this holds 4 million pages.
+	DefaultFrameBytes = 16 << 20
 	// DefaultMessageBytes bounds the kept bytes of all frames of a message.
-	DefaultMessageBytes = 64 << 20
+	DefaultMessageBytes = 16 << 20
 	// DefaultFrames bounds the frames of a message.
 	DefaultFrames = 64
 	// maxCommandBytes bounds a command's body: the largest that is defined, a

@@ -3,6 +3,7 @@ package zmtp
 import (
 	"context"
 	"fmt"
+	"time"
 )
 
 // Pub sends each message to every subscriber that asked for its topic.
@@ -71,12 +72,8 @@ func (b pubBehaviour) message(p *peer, frames [][]byte, _ int) error {
 }
 
 func (pubBehaviour) subscription(p *peer, on bool, prefix []byte) error {
-	if on {
-		if err := p.subs.add(prefix); err != nil {
-			return err
-		}
-	} else {
-		p.subs.remove(prefix)
+	if err := p.subs.change(time.Now(), on, prefix); err != nil {
+		return err
 	}
 	p.subscribed.Store(int64(p.subs.total))
 	return nil

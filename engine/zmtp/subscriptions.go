@@ -5,7 +5,13 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 )
+
+// changeWindow is within how long a subscriber may change its subscriptions
+// 2 × max times: each change costs the publisher's process a pass over all of
+// them.
+const changeWindow = 10 * time.Second
 
 // subscriptions are the prefixes that one subscriber asked for. One goroutine,
 // the reader of that peer, changes them; any goroutine may match, without a
@@ -17,9 +23,27 @@ type subscriptions struct {
 
 	count map[string]int
 	total int
+
+	window  time.Time // when changes began to be counted
+	changes int
 	// cover holds the prefixes that no other prefix covers, sorted. The one
 	// that matches a topic, if any, is then the last that is not above it.
 	cover atomic.Pointer[[]string]
+}
+
+// change makes the peer's change at now, or says why it may not be made.
+func (s *subscriptions) change(now time.Time, on bool, prefix []byte) error {
+	if now.Sub(s.window) >= changeWindow {
+		s.window, s.changes = now, 0
+	}
+	if s.changes++; s.changes > 2*s.max {
+		return fmt.Errorf("change subscriptions more than %d times in %v: %w", 2*s.max, changeWindow, ErrTooLarge)
+	}
+	if on {
+		return s.add(prefix)
+	}
+	s.remove(prefix)
+	return nil
 }
 
 func (s *subscriptions) add(prefix []byte) error {

@@ -64,6 +64,22 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
+func TestChangesOfSubscriptionsArePaced(t *testing.T) {
+	s := &subscriptions{max: 3, maxBytes: 4}
+	now := time.Unix(1000, 0)
+	for i := range 6 {
+		if err := s.change(now, i%2 == 0, nil); err != nil {
+			t.Fatalf("change %d: %v", i, err)
+		}
+	}
+	if err := s.change(now.Add(changeWindow-1), true, nil); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("one change too many: %v, want ErrTooLarge", err)
+	}
+	if err := s.change(now.Add(changeWindow), true, nil); err != nil {
+		t.Errorf("in the next window: %v", err)
+	}
+}
+
 func TestBackoffGrowsToItsLimitAndJitterOnlyShortensIt(t *testing.T) {
 	b := Backoff{Min: 100 * time.Millisecond, Max: time.Second, Jitter: 0.5}
 	for n, want := range []time.Duration{100, 200, 400, 800, 1000, 1000} {

@@ -40,6 +40,9 @@ func pattern(size, seed int) []byte {
 	return b
 }
 
+// large holds the largest of the samples.
+var large = zmtp.Limits{FrameBytes: 64 << 20, MessageBytes: 64 << 20}
+
 // samples are the messages that go both ways: every size at which the length's
 // encoding or a buffer changes.
 func samples() [][][]byte {
@@ -180,7 +183,7 @@ func TestPubReachesALibzmqSub(t *testing.T) {
 
 func TestSubHearsALibzmqPub(t *testing.T) {
 	each(t, func(t *testing.T, join func(socket, string, map[string]any) *program) {
-		sub := zmtp.NewSub(zmtp.Config{})
+		sub := zmtp.NewSub(zmtp.Config{Limits: large})
 		must(t, sub.Subscribe([]byte("t")))
 		p := join(sub, "PUB", nil)
 		ctx := testContext(t)
@@ -231,7 +234,7 @@ func TestPushAndPullWithLibzmq(t *testing.T) {
 	})
 	t.Run("pull", func(t *testing.T) {
 		each(t, func(t *testing.T, join func(socket, string, map[string]any) *program) {
-			pull := zmtp.NewPull(zmtp.Config{})
+			pull := zmtp.NewPull(zmtp.Config{Limits: large})
 			p := join(pull, "PUSH", nil)
 			for _, m := range samples() {
 				p.ask(map[string]any{"op": "send", "frames": specs(m)}, nil)
@@ -252,19 +255,21 @@ func TestALibzmqPushThatClosesAtOnceIsHeardWhole(t *testing.T) {
 	p := start(t, requirements, "zmq_peer.py")
 	p.ask(map[string]any{"op": "socket", "type": "PUSH", "connect": at}, nil)
 	p.ask(map[string]any{"op": "send", "times": 5000, "frames": specs([][]byte{[]byte("t"), pattern(900, 3)})}, nil)
-	p.ask(map[string]any{"op": "close"}, nil)
+	closed := make(chan error, 1)
+	go func() { closed <- p.try(map[string]any{"op": "close"}, nil) }()
 	for i := range 5000 {
 		if _, err := pull.Recv(testContext(t)); err != nil {
 			t.Fatalf("message %d: %v", i, err)
 		}
 	}
+	must(t, <-closed)
 }
 
 func TestRouterAnswersLibzmqDealerAndReq(t *testing.T) {
 	for _, kind := range []string{"DEALER", "REQ"} {
 		t.Run(strings.ToLower(kind), func(t *testing.T) {
 			each(t, func(t *testing.T, join func(socket, string, map[string]any) *program) {
-				router := zmtp.NewRouter(zmtp.Config{SendBytes: 64 << 20})
+				router := zmtp.NewRouter(zmtp.Config{Limits: large, SendBytes: 64 << 20})
 				p := join(router, kind, map[string]any{"identity": "theirs"})
 				for i, m := range samples() {
 					p.ask(map[string]any{"op": "send", "frames": specs(m)}, nil)
@@ -293,7 +298,7 @@ func TestRouterAnswersLibzmqDealerAndReq(t *testing.T) {
 
 func TestDealerTalksToALibzmqRouter(t *testing.T) {
 	each(t, func(t *testing.T, join func(socket, string, map[string]any) *program) {
-		dealer := zmtp.NewDealer(zmtp.Config{Identity: "ours", SendBytes: 64 << 20})
+		dealer := zmtp.NewDealer(zmtp.Config{Limits: large, Identity: "ours", SendBytes: 64 << 20})
 		p := join(dealer, "ROUTER", nil)
 		for _, m := range samples() {
 			must(t, dealer.Send(testContext(t), m...))
