@@ -214,6 +214,7 @@ func (r *request) hurries() {
 			}
 			s.want(side.h.in, "", r.room, t.pool, side.pages...)
 			side.h.releaseAll()
+			r.hurried = true
 			r.p.sleep(2 * hop)
 			return
 		}

@@ -95,7 +95,7 @@ func (r *request) live() bool {
 // lost drops a fact of a stream that is numbered, or brings it too late, or
 // says that one was lost. It reports whether the fact does not arrive.
 func (s *Sim) lost(in *instance, f *lifecycle.Fact) bool {
-	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 || s.closing {
+	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 || s.requests+3 > s.planned {
 		return false
 	}
 	if f.Seq.Has && s.strikes("blind/gap") || !f.Seq.Has && s.batch == nil && s.strikes("blind/loss") {

@@ -14,7 +14,11 @@ func (h *half) readFaults() {
 	}
 	kv := h.in.pool("kv")
 	read := func(pages ...uint32) {
-		h.say(lifecycle.Fact{Ev: lifecycle.PagesRead, Req: h.req, Pool: kv.name, Pages: runs(pages)})
+		f := lifecycle.Fact{Ev: lifecycle.PagesRead, Req: h.req, Pool: kv.name, Pages: runs(pages)}
+		if h.in.steps {
+			f.Step = lifecycle.Some(h.in.step() - 1) // a write of this step does not excuse it
+		}
+		h.say(f)
 		s.want(h.in, h.req, "", kv.name, pages...)
 	}
 	if s.arms("foreign_page/reader") {

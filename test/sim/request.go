@@ -31,6 +31,7 @@ type request struct {
 	prepared  bool
 	delivered bool // every receiver has read
 	refusing  bool // one side rejects it
+	hurried   bool // it gave pages back too early, by a fault
 	settled   bool // it was rejected, and is over
 }
 

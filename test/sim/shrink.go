@@ -106,8 +106,7 @@ func (t *Trace) renumber(facts []*lifecycle.Fact) []*lifecycle.Fact {
 }
 
 // besides are facts without which valid traffic stays valid.
-var besides = []lifecycle.Ev{lifecycle.PoolAudit, lifecycle.RegionRegistered, lifecycle.VRAMUsage, lifecycle.Watermark,
-	lifecycle.ContentDigest, lifecycle.PagesRead}
+var besides = []lifecycle.Ev{lifecycle.PoolAudit, lifecycle.RegionRegistered, lifecycle.VRAMUsage, lifecycle.Watermark}
 
 func dropBesides(facts []*lifecycle.Fact, still func([]*lifecycle.Fact) bool) []*lifecycle.Fact {
 	for _, ev := range besides {

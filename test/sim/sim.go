@@ -50,6 +50,7 @@ type Sim struct {
 	said          int // facts
 	requests      int // admitted so far
 	live          int
+	planned       int // requests in all
 	alive         []*request
 	acting        *request                   // whose turn it is
 	owners        map[*lifecycle.Fact]string // ids of the requests that the facts are of; nil: not kept
@@ -102,7 +103,7 @@ func (s *Sim) Run(n int) Trace {
 func (s *Sim) Facts(n int) iter.Seq[*lifecycle.Fact] {
 	return func(yield func(*lifecycle.Fact) bool) {
 		s.out = yield
-		s.acting = nil
+		s.planned = n
 		s.open()
 		s.spawn(s.now+jitter, func(p *proc) { s.arrivals(p, n) })
 		for !s.givenUp && s.turn() {

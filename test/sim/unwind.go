@@ -86,7 +86,7 @@ func (r *request) runOut(end ending) {
 			t.over = true
 			continue
 		}
-		if end == doomed && t.sent && (t.named || t.chunk) && !t.rcv.in.staged && s.chance(0.4) {
+		if end == doomed && !r.hurried && t.sent && (t.named || t.chunk) && !t.rcv.in.staged && s.chance(0.4) {
 			for len(t.acts) > 0 && t.rcv.alive() && t.snd.alive() {
 				act := t.acts[0]
 				t.acts = t.acts[1:]

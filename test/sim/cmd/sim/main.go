@@ -33,7 +33,7 @@ func main() {
 	if *without != "" {
 		off = strings.Split(*without, ",")
 	}
-	c := &sim.Campaign{Without: off, Ledger: sim.Whole(newLedger), Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit}
+	c := &sim.Campaign{Without: off, Ledger: sim.Whole(whole), Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit}
 	for _, m := range sim.Mixes() {
 		if *traces > 0 && asked(*mixes, m.Name) {
 			c.Valid(m, *traces)
@@ -55,7 +55,7 @@ func main() {
 			fmt.Fprintf(os.Stderr, "-stream names %q, which is no mix\n", name)
 			os.Exit(2)
 		}
-		c.Stream(m, *facts, newLedger())
+		c.Stream(m, *facts, ledger.New(ledger.Config{}))
 	}
 	fmt.Println("hard cases:")
 	c.Hard.Print(os.Stdout)
@@ -75,4 +75,4 @@ func asked(list, name string) bool {
 	return false
 }
 
-func newLedger() sim.Stepper { return ledger.New(ledger.Config{}) }
+func whole() sim.Stepper { return ledger.New(ledger.Config{HoldVerdicts: true}) }
