@@ -216,10 +216,10 @@ func (o *oracle) finish(e *entry, r *request) {
 func (o *oracle) reserve(e *entry, r *request, pages []*page) {
 	for _, pg := range pages {
 		if e.Holder == "cache" {
-			pg.handOut(nil, true)
+			o.handOut(pg, nil, true)
 			pg.cached = &reference{}
 		} else {
-			pg.give(r)
+			o.give(pg, r)
 		}
 	}
 }
@@ -244,7 +244,7 @@ func (o *oracle) write(e *entry, r *request, pages []*page) {
 		if writer == nil {
 			writer = g.holder
 		}
-		g.content = &content{writer, g}
+		g.laid = append(g.laid, laid{content{writer, g}, e.By == lifecycle.ByTransfer})
 	}
 }
 
@@ -258,16 +258,18 @@ func (o *oracle) copy(e *entry) {
 		}
 		g := dst.gen
 		g.used = true
-		g.claims, g.bytes, g.content, g.source = nil, nil, nil, nil
-		g.copied, g.domain = true, lifecycle.Opt[string]{}
+		g.claims, g.bytes, g.laid, g.source = nil, nil, nil, nil
 		switch {
 		case src == nil || src.gen.unknown:
 			g.unknown = true
 		case o.written(src.gen):
 			g.claims = []claimed{{lifecycle.ByCopy, e.Step}}
-			g.content, g.domain = o.lies(src), src.gen.domainOf()
+			g.copied, g.domain = true, src.gen.domainOf()
+			if c := o.lies(src); c != nil {
+				g.laid = []laid{{*c, false}}
+			}
 		default:
-			g.source, g.domain = o.lies(src), src.gen.domainOf()
+			g.source = o.lies(src)
 		}
 	}
 }
@@ -290,7 +292,7 @@ func (o *oracle) read(e *entry, r *request, pages []*page) {
 	own := o.foreignRead(e, pages, o.charges())
 	for _, pg := range own {
 		pg.gen.used = true
-		r.read = append(r.read, pg.gen)
+		r.read = append(r.read, reading{pg.gen, e.Step, pg.gen.local()})
 	}
 	for _, pg := range pages {
 		if pg.gen.unknown {

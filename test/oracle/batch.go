@@ -109,6 +109,10 @@ func (o *oracle) noteSpeaker(e *entry) {
 		i.node = e.Node
 	}
 	i.engine = i.engine || e.Src == lifecycle.Engine
+	i.stream = i.stream || e.Src == lifecycle.Engine || e.Src == lifecycle.Wire
+	if i.sighted == 0 && (i.stream || e.Ev == lifecycle.PoolOpened) {
+		i.sighted = o.applied
+	}
 }
 
 // isOfAnother: of an epoch whose pool_opened was not applied. The first epoch

@@ -70,10 +70,21 @@ func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
 			}
 		}
 		if len(sources) > 0 && len(targets) > 0 && len(tokens) == 1 && len(sources) != len(targets) {
-			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), "")
+			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), onlyPool(targets))
 			ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
 		}
 	}
+}
+
+// onlyPool is the pool that all of some pages are of, if it is one.
+func onlyPool(gens map[*generation]bool) (name string) {
+	for g := range gens {
+		if name != "" && name != g.page.pool.name {
+			return ""
+		}
+		name = g.page.pool.name
+	}
+	return name
 }
 
 func (h *handoff) senders() (names []string) {

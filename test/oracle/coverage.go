@@ -69,6 +69,9 @@ func (o *oracle) sees(h *handoff) bool {
 	if h.judged {
 		return h.seen
 	}
+	if h.mixed {
+		return false
+	}
 	i := o.inst(h.receiver)
 	any := false
 	for _, t := range h.transfers() {
@@ -181,6 +184,7 @@ type piece struct {
 	page     *page
 	pool     *pool
 	region   int
+	addr     uint64
 	from, to uint64 // in the page; addresses where there is none
 }
 
@@ -194,14 +198,14 @@ func (o *oracle) pieces(inst string, addr, bytes uint64) (pieces []piece) {
 			}
 			if staging(r) {
 				end := r.Base + uint64(p.spec.Pages)*r.Stride
-				pieces = append(pieces, piece{nil, p, n, max(addr, r.Base), min(addr+bytes, end)})
+				pieces = append(pieces, piece{nil, p, n, max(addr, r.Base), max(addr, r.Base), min(addr+bytes, end)})
 				continue
 			}
 			for no := first; no <= last; no++ {
 				start := r.Base + no*r.Stride
 				from, to := max(addr, start), min(addr+bytes, start+r.Bytes)
 				if from < to && !p.null.covers(no, no+1) {
-					pieces = append(pieces, piece{p.page(uint32(no)), p, n, from - start, to - start})
+					pieces = append(pieces, piece{p.page(uint32(no)), p, n, from, from - start, to - start})
 				}
 			}
 		}

@@ -43,11 +43,22 @@ func (o *oracle) endsLast(e *entry, pg *page) bool {
 // come.
 func (o *oracle) undrained(g *generation) *transfer {
 	for _, t := range slices.Concat(g.targets, g.sources) {
-		if !o.isDrained(t) {
+		if !o.isDrained(t) && o.drainTold(t, g) {
 			return t
 		}
 	}
 	return nil
+}
+
+// drainTold: had the transfer been drained, somebody in sight would have said
+// so.
+func (o *oracle) drainTold(t *transfer, g *generation) bool {
+	for _, name := range []string{t.receiver, t.sender} {
+		if o.inst(name).sighted > t.began {
+			return false // it was attached later
+		}
+	}
+	return !slices.Contains(t.sources, g) || o.inst(t.receiver).stream
 }
 
 // transferParty is a transfer's request on the instance of a page.

@@ -127,19 +127,18 @@ func (o *oracle) foreignTransfer(e *entry, pages []*page, c *charges) {
 	}
 }
 
-// foreignBytes: a write was seen in a page that it has no business in. t is
-// nil where it belongs to no transfer.
-func (o *oracle) foreignBytes(f *lifecycle.Fact, pg *page, t *transfer, c *charges) {
-	if pg.gen.unknown {
+// foreignBytes: a write was seen in a page that it has no business in.
+func (o *oracle) foreignBytes(f *lifecycle.Fact, pg *page, w writer, c *charges) {
+	named := w.t != nil && w.t.received
+	if pg.gen.unknown || !named && !pg.pool.inst.promises(pg.pool, lifecycle.TransferStarted) {
 		return
 	}
-	named := t != nil && t.received
-	if !named && !pg.pool.inst.promises(pg.pool, lifecycle.TransferStarted) {
-		return
+	who := party{inst: f.Inst, room: w.room}
+	if w.t != nil {
+		who.room = w.t.room
 	}
-	who := party{inst: f.Inst}
-	if t != nil {
-		who.room, who.req = t.room, o.takes(t)
+	if who.room != nil {
+		who.req = who.room.at[f.Inst]
 		who.id = who.req.name()
 	}
 	c.add(finding.ForeignPage, f, who, pg, "no transfer of that request targets the page", "bytes were written into it")

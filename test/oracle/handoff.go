@@ -70,7 +70,8 @@ type transfer struct {
 	received, sent   bool // which sides started it
 	namesPages       bool // the receiver named some
 	began            int  // the moment of its first start
-	sentAt           int  // the moment of the sender's start
+	receivedAt       int  // the moment of the receiver's start
+	sentAt           int  // and of the sender's
 	targets, sources []*generation
 	toReq, fromReq   *request
 	ended            bool
@@ -78,7 +79,8 @@ type transfer struct {
 	completed        bool
 	failed           bool
 	drained          bool
-	drainUnknown     bool // a late fact said so
+	drainUnknown     bool // it may have been told, and not heard
+	gone             bool // its instances parted, or one restarted
 	posted           []*post
 	staged           map[*pool]spans
 }
@@ -124,6 +126,7 @@ type handoff struct {
 	success  bool
 	wasRead  bool   // by its request, of a page that is owed
 	lastEnd  *entry // the last completion of a transfer
+	mixed    bool   // a write could be of it or of another
 	unseen   string
 }
 
@@ -201,6 +204,9 @@ func (o *oracle) start(e *entry) {
 	}
 	pages := o.pagesOf(e.Inst, e.Pool, e.Pages)
 	if e.Side == lifecycle.Receiver {
+		if !t.received {
+			t.receivedAt = o.applied
+		}
 		t.received, t.toReq = true, req
 		t.namesPages = t.namesPages || len(e.Pages) > 0
 		o.reserveOnWire(e, req, pages)
@@ -269,7 +275,7 @@ func (o *oracle) reserveOnWire(e *entry, req *request, pages []*page) {
 	}
 	for _, pg := range pages {
 		if pg.ref(req) == nil {
-			pg.give(req)
+			o.give(pg, req)
 		}
 	}
 }
@@ -351,9 +357,7 @@ func (o *oracle) claimCompletion(e *entry, t *transfer) {
 		if named && g.page.gen == g && !g.over {
 			g.claims = append(g.claims, claimed{lifecycle.ByTransfer, e.Step})
 			g.used = true
-			if g.content == nil {
-				g.content = &content{t.toReq, g}
-			}
+			g.laid = append(g.laid, laid{content{t.toReq, g}, true})
 		}
 	}
 }
@@ -382,7 +386,7 @@ func (o *oracle) peerGone(e *entry, inst, peer string) {
 				t.ended, t.endedAt, t.failed = true, o.applied, true
 				t.handoff().lastEnd = e
 			}
-			t.drained = true
+			t.drained, t.gone = true, true
 		}
 	}
 }
@@ -392,6 +396,6 @@ func (o *oracle) isDrained(t *transfer) bool {
 	if t.drained || t.drainUnknown {
 		return true
 	}
-	outstanding := slices.ContainsFunc(t.posted, func(p *post) bool { return !p.settled })
+	outstanding := slices.ContainsFunc(t.posted, func(p *post) bool { return !p.settled() })
 	return t.failed && t.ended && o.sees(t.handoff()) && !outstanding
 }

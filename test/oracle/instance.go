@@ -13,6 +13,8 @@ type instance struct {
 	node     string          // of the last claim about it
 	nodes    map[string]bool // every node that ever spoke of it
 	engine   bool            // a fact of src engine was applied
+	stream   bool            // one of engine or wire was
+	sighted  int             // the moment of the first of them, or of a pool
 	epoch    epoch
 	over     map[uint64]bool
 	pools    map[string]*pool
@@ -20,6 +22,7 @@ type instance struct {
 	covers   map[coverKey]*cover
 	regions  map[region]bool // registered; whether a finding named them
 	alien    map[int64]bool  // pids that a finding named
+	oversize bool            // its pools are larger than its processes; said so
 }
 
 func (o *oracle) inst(name string) *instance {
@@ -52,8 +55,16 @@ type request struct {
 	named     int64 // when a fact named it last
 	stalled   bool  // said so
 	given     map[*pool][]given
-	read      []*generation
+	read      []reading
 	unseen    string // the first thing about it that was not seen
+}
+
+// reading is that a request read a page, and whether that was written locally
+// by then.
+type reading struct {
+	gen   *generation
+	step  lifecycle.Opt[int64]
+	local bool
 }
 
 // given is a page that a request was handed, or shares.

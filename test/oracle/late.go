@@ -22,10 +22,10 @@ func (o *oracle) late(e *entry) {
 	case lifecycle.PoolOpened:
 		o.openLate(e)
 	case lifecycle.StreamGap, lifecycle.EventsLost:
-		o.withdrawSight(e)
+		o.lost(e) // it accuses nobody
 	case lifecycle.SourceCoverage:
 		if !e.Complete {
-			o.inst(e.Inst).uncover(e.Of, e.Peer)
+			o.coverage(e)
 		}
 	case lifecycle.RequestAdmitted:
 		r := o.speaker(e.Fact)
@@ -91,7 +91,7 @@ func (o *oracle) forgetPages(e *entry) {
 // forgetBytes: which pages a late write was for, and which transfers may have
 // made it.
 func (o *oracle) forgetBytes(e *entry, pages *[]*page) {
-	for _, p := range o.pieces(e.Inst, e.Addr, e.Fact.Bytes) {
+	for _, p := range o.pieces(e.Inst, e.Addr, e.Bytes) {
 		if p.page != nil {
 			*pages = append(*pages, p.page)
 			continue

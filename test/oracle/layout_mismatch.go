@@ -56,7 +56,7 @@ func layoutDiffers(p, q *pool) string {
 var dtypes = map[string]string{
 	"bf16": "bfloat16",
 	"fp16": "float16", "half": "float16",
-	"fp8_e4m3": "float8_e4m3fn",
+	"fp8": "float8_e4m3fn", "fp8_e4m3": "float8_e4m3fn",
 	"fp8_e5m2": "float8_e5m2",
 }
 

@@ -17,7 +17,6 @@ type pool struct {
 	unknown  bool  // what lies in pages that nothing was said of since (R11)
 	null     spans // pages that are never handed out
 	pages    map[uint32]*page
-	oversize bool // larger than what its processes hold; said so
 	differs  lifecycle.Opt[int64]
 }
 
@@ -61,7 +60,7 @@ type generation struct {
 	claims  []claimed
 	bytes   map[int]spans // observed, by region: offsets within the page
 	used    bool          // it was read or filled
-	content *content      // what was written into it
+	laid    []laid        // whose data were written into it, the last one last
 	source  *content      // what was copied into it, written or not
 	domain  lifecycle.Opt[string]
 	copied  bool // domain is that of the source of a copy, whatever the holder's
@@ -74,6 +73,12 @@ type generation struct {
 type claimed struct {
 	by   lifecycle.By
 	step lifecycle.Opt[int64]
+}
+
+// laid is a content, and whether it is only claimed to have come by a transfer.
+type laid struct {
+	content
+	believed bool
 }
 
 // content says whose data lie in a page.
@@ -179,18 +184,15 @@ func (pg *page) ref(r *request) *reference {
 func (pg *page) held() bool { return len(pg.refs) > 0 || pg.cached != nil }
 
 // handOut begins a new generation; earlier references are to the earlier one.
-func (pg *page) handOut(holder *request, byCache bool) *generation {
+func (o *oracle) handOut(pg *page, holder *request, byCache bool) *generation {
 	old := pg.gen
 	old.over = true
 	for _, ref := range pg.refs {
 		pg.robbed = append(pg.robbed, ref.req)
 	}
 	pg.robbedCache = pg.robbedCache || pg.cached != nil
-	switch {
-	case old.content != nil:
-		pg.before = old.content
-	case old.source != nil:
-		pg.before = old.source
+	if c := o.laidIn(old); c != nil {
+		pg.before = c
 	}
 	pg.earlier = append(pg.earlier, old)
 	pg.refs, pg.cached = nil, nil
@@ -199,8 +201,8 @@ func (pg *page) handOut(holder *request, byCache bool) *generation {
 }
 
 // give hands a new generation to a request (nil: to a nameless holder).
-func (pg *page) give(r *request) {
-	pg.handOut(r, false)
+func (o *oracle) give(pg *page, r *request) {
+	o.handOut(pg, r, false)
 	pg.refs = append(pg.refs, &reference{req: r, reserved: true})
 	pg.gen.unknown = r == nil
 	r.gave(pg, false)
@@ -233,12 +235,22 @@ func (pg *page) drop(r *request, step lifecycle.Opt[int64]) {
 // lies is whose data lie in a page: those of its present generation where it
 // is written, else what lay there before.
 func (o *oracle) lies(pg *page) *content {
-	if g := pg.gen; g.content != nil && o.written(g) {
-		return g.content
-	} else if g.source != nil {
-		return g.source
+	g := pg.gen
+	if c := o.laidIn(g); c != nil && (o.written(g) || c == g.source) {
+		return c
 	}
 	return pg.before
+}
+
+// laidIn is whose data were written into a generation last. What a transfer is
+// only claimed to have written lies there where the claim counts (R30).
+func (o *oracle) laidIn(g *generation) *content {
+	for n := len(g.laid) - 1; n >= 0; n-- {
+		if !g.laid[n].believed || o.written(g) {
+			return &g.laid[n].content
+		}
+	}
+	return g.source
 }
 
 // reserverBefore reports whether an earlier generation of the page was the

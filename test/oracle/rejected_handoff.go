@@ -49,22 +49,23 @@ func (o *oracle) chargeRejected(e *entry, who party, pages []*page, claim string
 	}
 }
 
-// rejectedCompletion charges the completion of a transfer that a rejecting
-// instance started after its rejection.
+// rejectedCompletion charges the completion of a transfer that an instance
+// started after it had rejected the request. That a sender which says its
+// starts said none before the rejection means that there was none.
 func (o *oracle) rejectedCompletion(e *entry) {
 	t := o.ends(e)
 	if t == nil || e.Outcome != lifecycle.OK {
 		return
 	}
-	said := t.room.rejected[t.sender]
-	if said == nil {
-		return
+	charged := false
+	if said := t.room.rejected[t.sender]; said != nil {
+		unsaid := !t.sent && (o.promisesStarts(t.sender) || t.received && t.began >= said.moment)
+		charged = charged || t.sent && t.sentAt >= said.moment || unsaid
 	}
-	started := t.began // where the sender's start was not seen, it came after the receiver's
-	if t.sent {
-		started = t.sentAt
+	if said := t.room.rejected[t.receiver]; said != nil {
+		charged = charged || t.received && t.receivedAt >= said.moment
 	}
-	if !t.started() || started < said.moment {
+	if !charged {
 		return
 	}
 	who := party{inst: e.Inst, room: t.room, req: t.room.at[e.Inst]}
@@ -74,10 +75,20 @@ func (o *oracle) rejectedCompletion(e *entry) {
 	o.say(c)
 }
 
+func (o *oracle) promisesStarts(inst string) bool {
+	i := o.inst(inst)
+	for _, p := range i.pools {
+		if i.promises(p, lifecycle.TransferStarted) {
+			return true
+		}
+	}
+	return false
+}
+
 // rejectedSuccess charges a success of a room that was rejected, or of a
 // request on the instance that aborted it. A recompute is none.
 func (o *oracle) rejectedSuccess(e *entry, r *request) {
-	rejected := r.room != nil && len(r.room.rejected) > 0 && !recomputed(r)
+	rejected := r.room != nil && len(r.room.rejected) > 0 && !o.recomputed(r)
 	if !rejected && !r.aborted {
 		return
 	}
@@ -86,26 +97,42 @@ func (o *oracle) rejectedSuccess(e *entry, r *request) {
 	o.say(c)
 }
 
-// recomputed: the receiver's request read something, and everything that it
-// read was written locally.
-func recomputed(r *request) bool {
-	readers := []*request{r}
-	if r.room != nil {
-		for _, h := range r.room.handoffs {
-			if h.isReceiver() && h.request() != nil {
-				readers = append(readers[:0:0], h.request())
-			}
+// recomputed: each receiver's request read something, everything of its own
+// that it read was written locally, and what it shared was written.
+func (o *oracle) recomputed(r *request) bool {
+	var readers []*request
+	for _, h := range r.room.handoffs {
+		if h.isReceiver() && h.request() != nil {
+			readers = append(readers, h.request())
 		}
+	}
+	if len(readers) == 0 {
+		readers = []*request{r}
 	}
 	for _, reader := range readers {
 		if len(reader.read) == 0 {
 			return false
 		}
-		for _, g := range reader.read {
-			if !g.local() && !g.unknown {
+		for _, x := range reader.read {
+			own := x.gen.holder == reader
+			if !x.gen.unknown && (own && !x.wasLocal() || !own && !o.written(x.gen)) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// wasLocal: the page was written locally before it was read, or in the same
+// step.
+func (x reading) wasLocal() bool {
+	if x.local {
+		return true
+	}
+	for _, c := range x.gen.claims {
+		if c.by != lifecycle.ByTransfer && c.step.Has && x.step.Has && c.step.V <= x.step.V {
+			return true
+		}
+	}
+	return false
 }

@@ -33,7 +33,7 @@ func (o *oracle) open(e *entry) {
 func (o *oracle) restart(e *entry, i *instance) {
 	for _, r := range o.roomOrder {
 		for _, h := range r.handoffs {
-			if h.receiver == i.name && len(h.transfers()) > 0 {
+			if h.receiver == i.name && len(h.transfers()) > 0 && !h.judged {
 				o.judgeAtEnd(h)
 				h.blur("the receiver restarted")
 			}
@@ -49,7 +49,9 @@ func (o *oracle) restart(e *entry, i *instance) {
 		}
 	}
 	for _, r := range i.requests {
-		r.blur("the instance restarted")
+		if !r.ended {
+			r.blur("the instance restarted")
+		}
 		r.over, r.ended = true, true
 	}
 	if i.epoch.Has {

@@ -94,6 +94,20 @@ func (o *oracle) handoffParty(h *handoff) party {
 	return p
 }
 
+// merge adds the charges of another list, pages to their like.
+func (c *charges) merge(others *charges) {
+	for _, x := range others.list {
+		ch := c.of(x.kind, x.fact, x.who, x.pool)
+		ch.claim, ch.observation = x.claim, x.observation
+		ch.victims = append(ch.victims, x.victims...)
+		for _, p := range x.pages {
+			if !slices.ContainsFunc(ch.pages, func(s struck) bool { return s.page == p.page }) {
+				ch.pages = append(ch.pages, p)
+			}
+		}
+	}
+}
+
 // saying is a finding that was said, and whom it makes violated.
 type saying struct {
 	finding finding.Finding

@@ -118,34 +118,33 @@ func (p *pool) pageBytes() uint64 {
 	return n
 }
 
-// completed reports whether a handoff got as far as to be short: a completion
-// `last`, a read, a success; or every transfer ended, and none of them failed
-// without another that brought its pages.
+// completed reports whether a handoff got as far as to be short: a read, a
+// success or a completion `last`; or every page that the receiver named is of
+// a transfer that completed, and nothing says that the rest need not come.
 func (h *handoff) completed() bool {
 	if h.last || h.wasRead || h.success {
 		return true
 	}
-	ok := false
-	brought := map[*generation]bool{}
-	for _, t := range h.transfers() {
-		if t.completed {
-			ok = true
-			for _, g := range t.targets {
-				brought[g] = true
-			}
+	for _, r := range h.room.at {
+		if r.aborted || h.room.rejected[r.inst.name] != nil {
+			return false
 		}
 	}
+	brought := map[*generation]bool{}
 	for _, t := range h.transfers() {
-		if t.open() {
+		if t.gone {
 			return false
 		}
 		for _, g := range t.targets {
-			if t.failed && !brought[g] {
-				return false
-			}
+			brought[g] = brought[g] || t.completed
 		}
 	}
-	return ok
+	for _, came := range brought {
+		if !came {
+			return false
+		}
+	}
+	return h.completedOK()
 }
 
 // judge is the one judgement on a handoff (hard case 5). f is the fact that

@@ -110,13 +110,13 @@ func (o *oracle) laterStep(i *instance, step int64) {
 
 // staleSource charges a write whose bytes came from pages of the sender that
 // were not written.
-func (o *oracle) staleSource(f *lifecycle.Fact, pages []*page, posters map[*transfer]bool, c *charges) {
-	for _, pg := range pages {
+func (o *oracle) staleSource(f *lifecycle.Fact, writers []*transfer, c *charges) {
+	for _, pg := range o.sourcePages(f) {
 		if o.written(pg.gen) || !o.accuses(pg.gen) {
 			continue
 		}
 		who := party{inst: f.From}
-		if r := o.senderOf(pg, posters); r != nil {
+		if r := o.senderOf(pg, writers); r != nil {
 			who = partyOf(r)
 		}
 		c.add(finding.StaleRead, f, who, pg, "the transfer's source", "it was not written in this generation")
@@ -125,9 +125,9 @@ func (o *oracle) staleSource(f *lifecycle.Fact, pages []*page, posters map[*tran
 
 // senderOf is whose bytes came from a page: the sending request of the
 // transfer, else the page's only holder.
-func (o *oracle) senderOf(pg *page, posters map[*transfer]bool) *request {
-	for t := range posters {
-		if r := o.sends(t); r != nil && len(posters) == 1 {
+func (o *oracle) senderOf(pg *page, writers []*transfer) *request {
+	if len(writers) == 1 {
+		if r := o.sends(writers[0]); r != nil {
 			return r
 		}
 	}

@@ -63,7 +63,7 @@ func inWords(t *testing.T, list any, keys []string) (lines []string) {
 	for _, one := range all {
 		line := ""
 		for _, key := range keys {
-			if v, is := one[key]; is && v != nil {
+			if v, is := one[key]; is && v != nil && v != "" {
 				text, _ := json.Marshal(v)
 				line += fmt.Sprintf("%s=%s ", key, text)
 			}

@@ -24,7 +24,6 @@ type process struct {
 type region struct {
 	base, bytes uint64
 	memory      lifecycle.Memory
-	at          int64
 }
 
 // vramUsage applies vram_usage, and compares it with what its instance has.
@@ -45,29 +44,40 @@ func (o *oracle) vramUsage(e *entry) {
 	o.say(c)
 }
 
-// poolsTooLarge: a pool is larger than all that the instance's processes hold
-// (R26 a).
+// poolsTooLarge: the pools together are larger than all that the instance's
+// processes hold (R26 a). The largest is named.
 func (o *oracle) poolsTooLarge(e *entry, i *instance, c *charges) {
-	for _, p := range i.sortedPools() {
-		held, sampled := o.held(i, p.openedAt)
-		if !sampled || p.spec.Role == "host" {
-			continue
-		}
-		excess := product(uint64(p.spec.Pages), p.spec.PageBytes) > held
-		if excess && !p.oversize {
-			ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, p.name)
-			ch.claim, ch.observation = "the pool is in device memory", "its processes hold less"
-		}
-		p.oversize = excess
+	held, sampled := o.held(i)
+	if !sampled {
+		return
 	}
+	total, largest, most := uint64(0), "", uint64(0)
+	for _, p := range i.sortedPools() {
+		if p.spec.Role == "host" || p.spec.Role == "aux" {
+			continue // not in device memory
+		}
+		bytes := product(uint64(p.spec.Pages), p.spec.PageBytes)
+		total = sum(total, bytes)
+		if bytes > most {
+			largest, most = p.name, bytes
+		}
+	}
+	if total > held && !i.oversize {
+		ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, largest)
+		ch.claim, ch.observation = "the pools are in device memory", "its processes hold less"
+	}
+	i.oversize = total > held
 }
 
 func (o *oracle) regionsTooLarge(e *entry, i *instance, c *charges) {
+	held, sampled := o.held(i)
+	if !sampled {
+		return
+	}
 	for _, r := range slices.SortedFunc(maps.Keys(i.regions), func(a, b region) int {
 		return cmp.Or(cmp.Compare(a.base, b.base), cmp.Compare(a.bytes, b.bytes))
 	}) {
-		held, sampled := o.held(i, max(r.at, i.openedAt()))
-		if !sampled || r.memory != lifecycle.VRAM {
+		if r.memory != lifecycle.VRAM {
 			continue
 		}
 		if r.bytes > held && !i.regions[r] {
@@ -107,10 +117,10 @@ func (o *oracle) named(p process) bool {
 	return false
 }
 
-// held is what all processes of an instance hold, if each was sampled since a
-// time.
-func (o *oracle) held(i *instance, since int64) (bytes uint64, sampled bool) {
-	own := i.pids()
+// held is what all processes of an instance hold, if each was sampled since
+// the last of its pools was opened.
+func (o *oracle) held(i *instance) (bytes uint64, sampled bool) {
+	own, since := i.pids(), i.openedAt()
 	for pid := range own {
 		any := false
 		for _, p := range o.processes {
@@ -164,11 +174,15 @@ func sum(a, b uint64) uint64 {
 // register and deregister apply the registrations of memory.
 func (o *oracle) register(e *entry) {
 	o.deregister(e)
-	o.inst(e.Inst).regions[region{e.Base, e.Fact.Bytes, e.Memory, e.a}] = false
+	i := o.inst(e.Inst)
+	i.regions[region{e.Base, e.Bytes, e.Memory}] = false
+	c := o.charges()
+	o.regionsTooLarge(e, i, c)
+	o.say(c)
 }
 
 func (o *oracle) deregister(e *entry) {
 	maps.DeleteFunc(o.inst(e.Inst).regions, func(r region, _ bool) bool {
-		return r.base == e.Base && r.bytes == e.Fact.Bytes
+		return r.base == e.Base && r.bytes == e.Bytes
 	})
 }

@@ -16,81 +16,105 @@ func sortPieces(pieces []piece) {
 // post is a write that was seen as posted: what it will mean if its transfer
 // completes without an error.
 type post struct {
-	fact    *lifecycle.Fact
-	hits    []hit
-	charges *charges
-	settled bool // it landed, or failed
+	fact   *lifecycle.Fact
+	parts  []part
+	source *charges // what its source means
+	known  spans    // the addresses of which it is known whether they landed
 }
 
-// hit is a piece that is its transfer's to fill.
-type hit struct {
-	piece piece
-	gen   *generation
-	by    *transfer
+// part is what one piece of a write means: it fills a page, or it is charged.
+type part struct {
+	piece   piece
+	by      *transfer
+	fills   bool
+	gen     *generation // that it fills; nil for a staging buffer
+	charges *charges
 }
+
+func (p *post) settled() bool { return p.known.covers(p.fact.Addr, p.fact.Addr+p.fact.Bytes) }
 
 // moved applies bytes_moved: whose write it is, what it fills and what it
 // breaks (hard case 8).
 func (o *oracle) moved(e *entry) {
+	o.settlePosts(e)
 	if e.Outcome == lifecycle.Errored {
-		o.settlePosts(e, nil)
 		return
 	}
-	pieces := o.pieces(e.Inst, e.Addr, e.Bytes)
-	sources := o.sourcePages(e.Fact)
-	c := o.charges()
-	var hits []hit
-	posters := map[*transfer]bool{}
-	for _, p := range pieces {
-		t, ambiguous := o.writerOf(e.Fact, p)
-		for _, x := range ambiguous {
-			x.handoff().blur("a write could be of two transfers")
-			x.toReq.blur("a write could be of two transfers")
-		}
-		if t != nil {
-			posters[t] = true
-			o.touch(t)
-		}
-		if len(ambiguous) == 0 {
-			hits = append(hits, o.strike(e.Fact, p, t, c)...)
-		}
-	}
-	o.staleSource(e.Fact, sources, posters, c)
+	parts, writers := o.partsOf(e.Fact)
 	if e.Outcome != lifecycle.Posted {
-		o.settlePosts(e, posters)
-		o.fill(hits)
+		c := o.charges()
+		o.staleSource(e.Fact, writers, c)
+		o.take(parts, nil, c)
 		o.say(c)
 		return
 	}
-	if len(posters) == 1 {
-		for t := range posters {
-			t.posted = append(t.posted, &post{e.Fact, hits, c, false})
+	for _, t := range writers {
+		p := &post{fact: e.Fact, source: o.charges()}
+		o.staleSource(e.Fact, []*transfer{t}, p.source)
+		for _, x := range parts {
+			if x.by == t {
+				p.parts = append(p.parts, x)
+			}
 		}
-		return
+		t.posted = append(t.posted, p)
 	}
-	// More than one transfer, or none: nothing will ever say that it landed.
-	for t := range posters {
-		t.posted = append(t.posted, &post{e.Fact, nil, o.charges(), false})
+}
+
+// partsOf decides what each piece of a write means, and whose it is.
+func (o *oracle) partsOf(f *lifecycle.Fact) (parts []part, writers []*transfer) {
+	for _, p := range o.pieces(f.Inst, f.Addr, f.Bytes) {
+		w := o.writerOf(f, p)
+		for _, t := range w.either {
+			h := t.handoff()
+			h.mixed = true
+			h.blur("a write could be of it or of another")
+			o.takes(t).blur("a write could be of it or of another")
+		}
+		if len(w.either) > 0 {
+			continue
+		}
+		if w.t != nil && !slices.Contains(writers, w.t) {
+			writers = append(writers, w.t)
+			o.touch(w.t)
+		}
+		x := part{piece: p, by: w.t, charges: o.charges()}
+		o.strike(f, w, &x)
+		parts = append(parts, x)
+	}
+	return parts, writers
+}
+
+// take lets parts of a write land, but for addresses of which something else
+// is known already.
+func (o *oracle) take(parts []part, known spans, c *charges) {
+	for _, x := range parts {
+		for _, left := range known.holes(x.piece.addr, x.piece.addr+x.piece.to-x.piece.from) {
+			if x.fills {
+				o.fill(x, left)
+			}
+			c.merge(x.charges)
+		}
 	}
 }
 
 // fill notes bytes that landed where they belong.
-func (o *oracle) fill(hits []hit) {
-	for _, h := range hits {
-		if h.gen == nil {
-			h.by.staged[h.piece.pool] = h.by.staged[h.piece.pool].with(h.piece.from, h.piece.to)
-			continue
-		}
-		g := h.gen
-		if g.bytes == nil {
-			g.bytes = map[int]spans{}
-		}
-		g.bytes[h.piece.region] = g.bytes[h.piece.region].with(h.piece.from, h.piece.to)
-		g.used = true
-		if h.by != nil {
-			g.content = &content{h.by.toReq, g}
-		}
+func (o *oracle) fill(x part, at span) {
+	from := x.piece.from + at.from - x.piece.addr
+	to := from + at.to - at.from
+	if x.gen == nil {
+		x.by.staged[x.piece.pool] = x.by.staged[x.piece.pool].with(from, to)
+		return
 	}
+	g := x.gen
+	if g.page.gen != g || g.over {
+		return // posted before the generation ended
+	}
+	if g.bytes == nil {
+		g.bytes = map[int]spans{}
+	}
+	g.bytes[x.piece.region] = g.bytes[x.piece.region].with(from, to)
+	g.used = true
+	g.laid = append(g.laid, laid{content{o.takes(x.by), g}, false})
 }
 
 // stagedBytes are those that came through a pool's staging buffer, retries
@@ -102,58 +126,79 @@ func (h *handoff) stagedBytes(p *pool) (n uint64) {
 	return n
 }
 
-// land is the completion of a transfer without an error: what it posted
-// counts.
+// land is the completion of a transfer without an error: what it posted, and
+// nothing is known to have failed, counts.
 func (o *oracle) land(t *transfer) {
 	for _, p := range t.posted {
-		if p.settled {
-			continue
+		c := o.charges()
+		o.take(p.parts, p.known, c)
+		if !p.settled() {
+			c.merge(p.source)
 		}
-		p.settled = true
-		var still []hit
-		for _, h := range p.hits {
-			if h.gen == nil || h.gen.page.gen == h.gen && !h.gen.over {
-				still = append(still, h)
-			}
-		}
-		o.fill(still)
-		o.say(p.charges)
+		o.say(c)
+		p.known = p.known.with(p.fact.Addr, p.fact.Addr+p.fact.Bytes)
 	}
 }
 
-// settlePosts: a write that was posted before is now seen to have landed or
-// failed.
-func (o *oracle) settlePosts(e *entry, of map[*transfer]bool) {
-	for _, t := range o.transfers {
-		if t.receiver != e.Inst || e.From != "" && t.sender != e.From || len(of) > 0 && !of[t] {
+// settlePosts: of some addresses that were posted before it is now seen that
+// the write landed, or failed.
+func (o *oracle) settlePosts(e *entry) {
+	if e.Outcome == lifecycle.Posted {
+		return
+	}
+	for _, t := range o.between(e.Inst, e.From) {
+		if e.Xfer != "" && t.xfer != e.Xfer {
 			continue
 		}
 		for _, p := range t.posted {
-			if p.fact.Addr == e.Addr && p.fact.Bytes == e.Bytes && p.fact.QP == e.QP {
-				p.settled = true
-			}
+			p.known = p.known.with(e.Addr, e.Addr+e.Bytes)
 		}
 	}
 }
 
-// writerOf finds the transfer that a write belongs to. If two requests could
-// own it, it belongs to neither: both are returned as ambiguous.
-func (o *oracle) writerOf(f *lifecycle.Fact, p piece) (t *transfer, ambiguous []*transfer) {
+// writer is whose write it was: one transfer's; one of several, nobody knows
+// whose; or that of a room that has no transfer into the page.
+type writer struct {
+	t      *transfer
+	either []*transfer
+	room   *room
+}
+
+// writerOf is hard case 8: by xfer, by the source, by the open transfer on the
+// page, by the last ended one.
+func (o *oracle) writerOf(f *lifecycle.Fact, p piece) writer {
 	into := o.between(f.Inst, f.From)
-	steps := [][]*transfer{byXfer(f, into), o.bySource(f, into), openOn(p, into)}
-	for n, found := range steps {
-		if len(found) == 0 {
-			continue
-		}
-		if n < 2 && sameRequest(found) == nil {
-			found = narrow(found, p)
-		}
-		if sameRequest(found) == nil {
-			return nil, found
-		}
-		return best(found, p), nil
+	if found := byXfer(f, into); len(found) > 0 {
+		return oneOf(narrow(found, p), p)
 	}
-	return o.lastEnded(f, p), nil
+	if rooms := o.sourceRooms(f); len(rooms) > 0 {
+		var found []*transfer
+		for _, t := range into {
+			if slices.Contains(rooms, t.room) && t.aims(p) {
+				found = append(found, t)
+			}
+		}
+		if len(found) > 0 {
+			return oneOf(narrow(found, p), p)
+		}
+		if len(rooms) == 1 && p.page != nil {
+			return writer{room: rooms[0]}
+		}
+	}
+	if found := openOn(p, into); len(found) > 0 {
+		return oneOf(found, p)
+	}
+	return writer{t: o.lastEnded(f, p)}
+}
+
+// oneOf: if two requests could own a write, it belongs to neither.
+func oneOf(found []*transfer, p piece) writer {
+	for _, t := range found {
+		if t.room != found[0].room {
+			return writer{either: found}
+		}
+	}
+	return writer{t: best(found, p)}
 }
 
 // between are the transfers into an instance from a peer; from any, where
@@ -186,19 +231,20 @@ func openOn(p piece, into []*transfer) (found []*transfer) {
 	return found
 }
 
-// bySource are the transfers of whoever holds, on the sender, the page that
+// sourceRooms are the rooms of those who hold, on the sender, the pages that
 // the bytes came from.
-func (o *oracle) bySource(f *lifecycle.Fact, into []*transfer) (found []*transfer) {
+func (o *oracle) sourceRooms(f *lifecycle.Fact) (rooms []*room) {
 	for _, pg := range o.sourcePages(f) {
 		for _, ref := range pg.refs {
-			for _, t := range into {
-				if ref.req != nil && ref.req == o.sends(t) && !slices.Contains(found, t) {
-					found = append(found, t)
-				}
+			if pg.gen.unknown || ref.req == nil || ref.req.room == nil {
+				return nil // somebody who is not known
+			}
+			if !slices.Contains(rooms, ref.req.room) {
+				rooms = append(rooms, ref.req.room)
 			}
 		}
 	}
-	return found
+	return rooms
 }
 
 // sends is the request that a transfer is for, on the sender.
@@ -233,16 +279,6 @@ func (t *transfer) generation(pg *page) (named *generation) {
 		}
 	}
 	return named
-}
-
-// sameRequest is one of the transfers, if all are of one room.
-func sameRequest(ts []*transfer) *transfer {
-	for _, t := range ts {
-		if t.room != ts[0].room {
-			return nil
-		}
-	}
-	return ts[0]
 }
 
 // narrow prefers, of transfers of several requests, those that target the
@@ -305,33 +341,44 @@ func (o *oracle) sourcePages(f *lifecycle.Fact) (pages []*page) {
 	return pages
 }
 
-// strike decides what one piece of a write means: it fills its page, or it is
-// charged.
-func (o *oracle) strike(f *lifecycle.Fact, p piece, t *transfer, c *charges) []hit {
-	if p.page == nil {
-		if t == nil {
-			return nil
-		}
-		return []hit{{p, nil, t}}
+// strike decides what one piece of a write means.
+func (o *oracle) strike(f *lifecycle.Fact, w writer, x *part) {
+	pg := x.piece.page
+	if pg == nil {
+		x.fills = w.t != nil
+		return
 	}
-	pg := p.page
-	if t == nil {
-		o.foreignBytes(f, pg, nil, c)
-		return nil
-	}
-	named := t.generation(pg)
-	r := o.takes(t)
 	switch {
-	case named == pg.gen && !pg.gen.over:
-		return []hit{{p, pg.gen, t}}
-	case r != nil && pg.gen.holder == r && !pg.gen.over:
-		return []hit{{p, pg.gen, t}} // its own page, though it did not name it
-	case named != nil:
-		o.lateBytes(f, pg, t, c)
-	case pg.wasOf(r):
-		o.lateBytes(f, pg, t, c)
+	case w.t == nil && w.room == nil:
+		o.foreignBytes(f, pg, w, x.charges)
+	case w.t == nil:
+		o.strikeOfRoom(f, w, x)
 	default:
-		o.foreignBytes(f, pg, t, c)
+		o.strikeOfTransfer(f, w, x)
 	}
-	return nil
+}
+
+func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
+	pg, r := x.piece.page, o.takes(w.t)
+	named := w.t.generation(pg)
+	own := r != nil && pg.gen.holder == r // its own page, though it did not name it
+	switch {
+	case !pg.gen.over && (named == pg.gen || own):
+		x.fills, x.gen = true, pg.gen
+	case named != nil || pg.wasOf(r):
+		o.lateBytes(f, pg, w.t, x.charges)
+	default:
+		o.foreignBytes(f, pg, w, x.charges)
+	}
+}
+
+// strikeOfRoom: the source is a room's, and no transfer of the room goes into
+// the page.
+func (o *oracle) strikeOfRoom(f *lifecycle.Fact, w writer, x *part) {
+	pg := x.piece.page
+	r := w.room.at[f.Inst]
+	if r != nil && pg.gen.holder == r && !pg.gen.over {
+		return // its own page
+	}
+	o.foreignBytes(f, pg, w, x.charges)
 }
