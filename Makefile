@@ -57,8 +57,12 @@ demo: build ## replay the recorded trace of the incident that this project answe
 	@echo "This is a replay of a recorded trace (test/traces/incident.jsonl), not a running engine."
 	@echo
 	@status=0; bin/kvwitness replay test/traces/incident.jsonl || status=$$?; \
-	if [[ $$status -ne 3 ]]; then \
-		echo "the replay should have found the incident (status 3) and ended with status $$status" >&2; exit 1; \
+	kinds() { grep -o '"kind": *"[a-z_]*"' | tr -d ' ' | sort; }; \
+	expected=$$(kinds < test/traces/incident.expect.json); \
+	found=$$(bin/kvwitness replay --json test/traces/incident.jsonl 2>/dev/null | kinds || true); \
+	if [[ $$status -ne 3 || $$found != "$$expected" ]]; then \
+		echo "the replay ended with status $$status and did not find what it should:" >&2; \
+		diff <(echo "$$expected") <(echo "$$found") >&2; exit 1; \
 	fi
 
 sim: ## the whole simulation: ledger against oracle, and every fault found (long)
