@@ -111,7 +111,22 @@ func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi
 	l.complete(pl, at)
 }
 
-func (t *transfer) completes(n int64) { t.posted = max(0, t.posted-n) }
+// completes takes n bytes from what is posted. A completion that names no xfer
+// may be of an earlier try of the same sender, whose bytes it then ends.
+func (t *transfer) completes(n int64) {
+	if n <= t.posted {
+		t.posted -= n
+		return
+	}
+	n, t.posted = n-t.posted, 0
+	for _, other := range t.into.transfers {
+		if other.send == t.send && other.posted > 0 {
+			taken := min(n, other.posted)
+			other.posted -= taken
+			n -= taken
+		}
+	}
+}
 
 // cover adds bytes to an activity, those that were only posted apart.
 func (l *Ledger) cover(pl *pool, a uint32, st *stretch, lo, hi uint64, posted bool) {

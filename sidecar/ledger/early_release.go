@@ -39,7 +39,7 @@ func (l *Ledger) handedOutEarly(c *call, at uint32, p *page) {
 func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.born == p.born && rec.tr.running() && !l.drainedAsSeen(rec.tr) && rec.tr.wouldBeTold(rec.source) {
+		if rec.born == p.born && rec.tr.running() && !l.drainedAsSeen(rec.tr) && rec.tr.wouldBeTold() {
 			return rec.tr, rec.source
 		}
 	}
@@ -54,9 +54,9 @@ func (l *Ledger) drainedAsSeen(t *transfer) bool {
 
 // wouldBeTold reports whether a drain of the transfer would have been seen: who
 // is told of it is one side or the other, so neither may have been out of sight
-// since the transfer began. A receiver is told itself, also by a sender that
-// nobody follows; the end of a sender's reads may be told to the receiver only.
-func (t *transfer) wouldBeTold(source bool) bool {
+// since the transfer began. Where the receiver is known from the wire alone, the
+// wire tells.
+func (t *transfer) wouldBeTold() bool {
 	began := t.recvTick
 	if began == 0 || t.sendTick != 0 && t.sendTick < began {
 		began = t.sendTick
@@ -64,7 +64,10 @@ func (t *transfer) wouldBeTold(source bool) bool {
 	if began <= t.recv.seenSince || began <= t.send.seenSince {
 		return false
 	}
-	return !source || t.recv.followed()
+	if t.into.blurred && t.failed() {
+		return false // its last writes may have been seen and not told apart
+	}
+	return t.recv.followed() && (t.send.followed() || !t.recv.engine)
 }
 
 // followed reports whether the instance has a stream that was seen.

@@ -107,12 +107,19 @@ func (l *Ledger) foreignTransfer(c *call, at uint32, p *page) bool {
 	if !c.inst.engine || c.req != nil && c.req.holds(c.pool, at, p) {
 		return false
 	}
-	if c.req == nil && !(c.inst.promises(lifecycle.RequestAdmitted) && c.inst.promises(lifecycle.PagesReserved)) {
+	if c.req == nil && !c.inst.tellsAllRequests() {
 		return false
 	}
 	l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 		say("named by a transfer as its "+sideWord(c.f.Side), "its request does not hold the page")
 	return true
+}
+
+// tellsAllRequests reports whether a request that the instance has would be
+// known: its stream promises admissions and hand-outs, and was never out of
+// sight.
+func (i *instance) tellsAllRequests() bool {
+	return i.seenSince == 0 && i.promises(lifecycle.RequestAdmitted) && i.promises(lifecycle.PagesReserved)
 }
 
 func sideWord(s lifecycle.Side) string {

@@ -21,15 +21,16 @@ type handoff struct {
 	node      string
 	tokens    lifecycle.Opt[int64] // the most that a completion said
 
-	lastEnd int64 // applied time at which a transfer of it ended last
-	timed   bool
-	judging bool // a read that waits for its step will judge it
-	judged  bool
-	severed bool // a peer of it is gone: what is missing need not come
-	blurred bool // writes came that could be of another request as well
-	short   bool
-	proven  bool // its incoming data were seen completely until it was judged
-	sealed  bool // every owed page was seen to arrive or written locally
+	lastEnd   int64 // applied time at which a transfer of it ended last
+	timed     bool
+	judging   bool // a read that waits for its step will judge it
+	judged    bool
+	latecomer bool // a transfer of it began before it was seen
+	severed   bool // a peer of it is gone: what is missing need not come
+	blurred   bool // writes came that could be of another request as well
+	short     bool
+	proven    bool // its incoming data were seen completely until it was judged
+	sealed    bool // every owed page was seen to arrive or written locally
 }
 
 // handoff finds or begins the room's handoff to recv.
@@ -59,7 +60,7 @@ func (h *handoff) covered() bool {
 	if h.judged {
 		return h.proven
 	}
-	if h.began == 0 || h.blurred {
+	if h.began == 0 || h.blurred || h.latecomer {
 		return false
 	}
 	for _, t := range h.transfers {

@@ -34,7 +34,7 @@ func (h *handoff) prefixTokens() int64 {
 // enough to leave out the shared ones.
 func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 	prompt := h.promptTokens()
-	if h.req == nil || !prompt.Has || prompt.V == 0 || !h.namesPages() {
+	if h.req == nil || !prompt.Has || prompt.V == 0 || !h.namesPages() || !h.req.fullySeen() {
 		return o
 	}
 	first, last := h.owedRange(pl, prompt.V)
@@ -56,6 +56,12 @@ func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 		o.unnamed = last - max(logical, first)
 	}
 	return o
+}
+
+// fullySeen reports whether all pages that the request was given are known: its
+// instance was never out of sight, or admitted it since.
+func (r *request) fullySeen() bool {
+	return r.inst.seenSince == 0 || r.admitted > r.inst.seenSince
 }
 
 // firstLogical is which page of the prompt the first page is that the request

@@ -294,6 +294,7 @@ func (l *Ledger) evict(c *call) {
 func (l *Ledger) readUnwritten(c *call, p *page) {
 	if c.pool.unseen(p) {
 		unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
+		c.req.readBlank = true
 	}
 	if p.owner != c.req.party && p.written() {
 		return // shared: that it was written in its generation is enough

@@ -42,7 +42,9 @@ func (l *Ledger) rejectedSuccess(c *call) {
 	if !c.f.Success() {
 		return
 	}
-	if len(c.room.rejects) > 0 && !(c.req.read && !c.req.readFar) {
+	recomputed := c.req.read && !c.req.readFar
+	unsure := c.req.readBlank || !c.req.fullySeen() // it may have been recomputed out of sight
+	if len(c.room.rejects) > 0 && !recomputed && !unsure {
 		l.wentOn(c, "rejected by "+c.room.rejects[0].inst.name, "then finished as a success")
 	} else if c.req.aborted {
 		l.wentOn(c, "aborted", "then finished as a success")

@@ -22,9 +22,9 @@ type request struct {
 	given  []given // its pages in the order of its tokens
 	owned  int     // pages that it reserved and still holds
 
-	admitted  bool
-	aborted   bool // said by this instance, and not admitted again since
-	ended     bool // finished, rejected or aborted
+	admitted  uint64 // tick of its last admission, 0: none was seen
+	aborted   bool   // said by this instance, and not admitted again since
+	ended     bool   // finished, rejected or aborted
 	finished  bool
 	synthetic bool
 	stalled   bool
@@ -32,6 +32,7 @@ type request struct {
 	timed     bool  // a stall timer runs
 	lastT     int64 // applied time of the last fact that named it
 	read      bool
+	readBlank bool // read a page of which nothing is known
 	readFar   bool // read a page that was not written locally
 	gone      bool // forgotten
 	wire      bool // stands for a room of which no request is known

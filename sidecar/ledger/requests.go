@@ -9,8 +9,8 @@ import (
 // abort by the same instance it starts anew (hard case 6).
 func (l *Ledger) requestAdmitted(c *call) {
 	r, f := c.req, c.f
-	r.admitted, r.ended, r.finished, r.aborted, r.stalled = true, false, false, false, false
-	r.read, r.readFar = false, false
+	r.admitted, r.ended, r.finished, r.aborted, r.stalled = l.tick, false, false, false, false
+	r.read, r.readFar, r.readBlank = false, false, false
 	r.room.forgive(c.inst)
 	if f.PromptTokens.Has {
 		r.prompt = f.PromptTokens

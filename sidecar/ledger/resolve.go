@@ -124,7 +124,9 @@ func (l *Ledger) resolveTransfer(c *call) {
 	c.room = l.roomFor(f.Room)
 	c.tr = c.room.told(c.inst, peer, f.Xfer)
 	if c.tr == nil {
-		c.tr = l.transfer(c.room, c.inst, peer, f.Xfer)
+		if c.tr = l.transfer(c.room, c.inst, peer, f.Xfer); c.tr != nil && c.tr.recv.seenSince != 0 {
+			c.tr.into.latecomer = true // it may have begun before its receiver was in sight
+		}
 	}
 	c.void = c.tr == nil
 }

@@ -180,19 +180,19 @@ func (l *Ledger) claimPages(c *call) {
 
 func (t *transfer) failed() bool { return t.outcome == lifecycle.Failed }
 
-// peerGone ends everything between two instances: nothing more can arrive.
+// peerGone ends every transfer with a peer that the instance had started: nothing
+// more of it can arrive. One that only the peer had named may still begin, over
+// a new connection.
 func (l *Ledger) peerGone(c *call) {
 	peer := l.insts[c.f.Peer]
 	if peer == nil {
 		return
 	}
-	between := func(t *transfer) bool { return t.recv == peer || t.send == peer }
-	for _, pair := range [2][2]*instance{{c.inst, peer}, {peer, c.inst}} {
-		for h := range pair[0].waiting {
-			h.severed = h.severed || h.sentBy(pair[1])
-		}
-	}
-	l.parted(c.inst, between)
+	l.parted(c.inst, func(t *transfer) bool {
+		meant := t.recv == c.inst && t.send == peer && t.recvTick != 0 || t.send == c.inst && t.recv == peer && t.sendTick != 0
+		t.into.severed = t.into.severed || meant
+		return meant
+	})
 }
 
 // parted drains the transfers of an instance that are meant.

@@ -156,7 +156,7 @@ func (rm *room) name(r *request) string {
 // first that named it.
 func (rm *room) firstInst() *instance {
 	for _, r := range rm.reqs {
-		if r.admitted {
+		if r.admitted != 0 {
 			return r.inst
 		}
 	}
