@@ -21,8 +21,9 @@ type subscriptions struct {
 	max      int
 	maxBytes int
 
-	count map[string]int
-	total int
+	count  map[string]int // how often each was asked for
+	sorted []string       // each of them once
+	total  int
 
 	window  time.Time // when changes began to be counted
 	changes int
@@ -60,7 +61,9 @@ func (s *subscriptions) add(prefix []byte) error {
 	s.total++
 	s.count[p]++
 	if s.count[p] == 1 {
-		s.rebuild()
+		at, _ := slices.BinarySearch(s.sorted, p)
+		s.sorted = slices.Insert(s.sorted, at, p)
+		s.recut()
 	}
 	return nil
 }
@@ -76,18 +79,17 @@ func (s *subscriptions) remove(prefix []byte) {
 	s.count[p]--
 	if s.count[p] == 0 {
 		delete(s.count, p)
-		s.rebuild()
+		at, _ := slices.BinarySearch(s.sorted, p)
+		s.sorted = slices.Delete(s.sorted, at, at+1)
+		s.recut()
 	}
 }
 
-func (s *subscriptions) rebuild() {
-	all := make([]string, 0, len(s.count))
-	for p := range s.count {
-		all = append(all, p)
-	}
-	slices.Sort(all)
-	kept := all[:0]
-	for _, p := range all {
+// recut makes the cover anew. In sorted order a prefix stands right before
+// all that it covers.
+func (s *subscriptions) recut() {
+	kept := make([]string, 0, len(s.sorted))
+	for _, p := range s.sorted {
 		if len(kept) == 0 || !strings.HasPrefix(p, kept[len(kept)-1]) {
 			kept = append(kept, p)
 		}
