@@ -83,7 +83,7 @@ func (r *request) prepare() {
 		} else {
 			r.enter(h)
 		}
-		if r.synthetic || r.idle(h) {
+		if r.synthetic && !r.fake || r.idle(h) {
 			continue
 		}
 		r.reserveHere(h)
@@ -292,15 +292,19 @@ func (r *request) umbrellas(cuts [][2]int) (list []*transfer) {
 // sends makes the transfers of one chunk of a pair, with the last one those
 // of the other pools.
 func (r *request) sends(p pair, cut [2]int, under, final bool) (list []*transfer) {
+	if (p.dummy || r.synthetic) && !final {
+		return nil
+	}
 	if p.dummy || r.synthetic {
-		if final {
-			t := r.transfer(p.rcv, p.snd, "kv", nil, nil)
-			t.dummy = true
-			t.plan()
-			list = append(list, t)
-			r.s.hard(3, "a rank that owes nothing")
+		t := r.transfer(p.rcv, p.snd, "kv", nil, nil)
+		t.dummy = true
+		if r.fake && !p.dummy {
+			t.dst = slices.Clone(p.rcv.held[p.rcv.in.pool("kv")])
+			r.s.hard(13, "a warm-up whose transfer carries nothing")
 		}
-		return list
+		t.plan()
+		r.s.hard(3, "a rank that owes nothing")
+		return []*transfer{t}
 	}
 	from, to := p.snd.in.pool("kv"), p.rcv.in.pool("kv")
 	t := r.transfer(p.rcv, p.snd, "kv", slices.Clone(p.rcv.held[to][cut[0]:cut[1]]), slices.Clone(p.snd.held[from][cut[0]:cut[1]]))
@@ -377,7 +381,7 @@ func (r *request) answerApart() {
 	}
 	r.soon()
 	for _, h := range r.receivers {
-		if !r.idle(h) && !r.synthetic {
+		if !r.idle(h) && (!r.synthetic || r.fake) {
 			h.readAll()
 		}
 	}

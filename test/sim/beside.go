@@ -10,7 +10,8 @@ func (in *instance) beside() {
 		return
 	}
 	in.register()
-	if in.engine && s.chance(s.Mix.Audits) {
+	in.scratched = in.engine && s.chance(s.Mix.Scratch)
+	if in.engine && !in.scratched && s.chance(s.Mix.Audits) {
 		in.every(60*ms, in.audit)
 	}
 	if s.chance(s.Mix.VRAM) {
@@ -90,4 +91,28 @@ func (in *instance) sample() {
 // watermark says up to where a source has been read.
 func (in *instance) watermark() {
 	in.tell(lifecycle.Sidecar, in.node, lifecycle.Fact{Ev: lifecycle.Watermark, Of: lifecycle.Engine})
+}
+
+// scratch reserves pages for nobody, once; whether an engine counts them as
+// held is not known, so such an instance is not audited.
+func (in *instance) scratch() {
+	s := in.s
+	if !in.scratched {
+		return
+	}
+	s.spawn(s.now+s.between(ms, 100*ms), func(*proc) {
+		p := in.pool("kv")
+		free := p.freeNow(2)
+		if free == nil {
+			return
+		}
+		for _, id := range free {
+			p.pages[id] = page{null: true}
+		}
+		in.say(lifecycle.Fact{Ev: lifecycle.PagesReserved, Pool: p.name, Pages: runs(free)})
+		if in.written {
+			in.say(lifecycle.Fact{Ev: lifecycle.PagesWritten, Pool: p.name, Pages: runs(free), By: lifecycle.ByForward})
+		}
+		s.hard(10, "pages reserved for nobody")
+	})
 }

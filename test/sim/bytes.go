@@ -149,7 +149,7 @@ func (t *transfer) see(e extent, status lifecycle.Outcome) {
 	if t.noFrom {
 		f.From, f.FromAddr = "", lifecycle.Opt[uint64]{}
 	}
-	t.rcv.in.tell(lifecycle.RDMA, at, f)
+	t.rcv.in.tell(t.rcv.in.sight, at, f)
 }
 
 // attribution counts how a judge must find out whose write it is.

@@ -49,16 +49,7 @@ func (in *instance) lookUp(r *request) *entry {
 // share gives the half a reference on a cached prefix.
 func (h *half) share(e *entry) {
 	p := e.pool(h.in)
-	for _, id := range e.pages {
-		p.pages[id].holders = append(p.pages[id].holders, h)
-		h.shared[id] = true
-		h.readyAt = max(h.readyAt, p.pages[id].readyAt)
-		if p.pages[id].unknown {
-			h.r.blurred = true
-		}
-	}
-	h.held[p] = append(h.held[p], e.pages...)
-	h.noted(p, e.pages)
+	h.join(p, e.pages)
 	f := lifecycle.Fact{Ev: lifecycle.PagesShared, Req: h.req, Pool: p.name, Pages: runs(e.pages)}
 	if h.in.s.chance(0.8) {
 		f.Key = e.key

@@ -27,30 +27,33 @@ func (n *node) clock(now int64) int64 { return now + n.offset + n.drift }
 
 // instance is one engine process, or rank of it.
 type instance struct {
-	s        *Sim
-	name     string
-	node     *node
-	role     role
-	worker   int
-	rank     int
-	epoch    uint64
-	opened   int64
-	engine   bool // it has a lifecycle stream
-	silent   bool // nothing is known of it but its name
-	muted    bool // the sidecar has not come yet
-	written  bool // its stream promises pages_written
-	steps    bool
-	staged   bool
-	observed bool
-	perPeer  bool
-	covered  bool // its coverage has been declared in this epoch
-	seqs     [lifecycle.NumSrc]uint64
-	pools    []*pool
-	cache    []*entry
-	pid      int64
-	top      uint64           // the first address that no region has
-	targeted map[pageRef]bool // pages that a transfer ever named, where a fault is put in
-	sampled  bool             // the driver has been asked before
+	s         *Sim
+	name      string
+	node      *node
+	role      role
+	worker    int
+	rank      int
+	epoch     uint64
+	opened    int64
+	engine    bool // it has a lifecycle stream
+	silent    bool // nothing is known of it but its name
+	muted     bool // the sidecar has not come yet
+	written   bool // its stream promises pages_written
+	steps     bool
+	staged    bool
+	unnamed   bool          // it does not say what its transfers target
+	sight     lifecycle.Src // what sees its bytes
+	observed  bool
+	perPeer   bool
+	covered   bool // its coverage has been declared in this epoch
+	seqs      [lifecycle.NumSrc]uint64
+	pools     []*pool
+	cache     []*entry
+	pid       int64
+	top       uint64           // the first address that no region has
+	targeted  map[pageRef]bool // pages that a transfer ever named, where a fault is put in
+	scratched bool             // it reserves pages for nobody
+	sampled   bool             // the driver has been asked before
 }
 
 const stepTime = 3 * ms
@@ -155,6 +158,11 @@ func (s *Sim) newInstance(r role, worker, rank int, same bool) *instance {
 	in.observed = r == decode && s.chance(m.Observed)
 	in.perPeer = s.chance(m.PerPeer)
 	in.staged = r == decode && s.chance(m.Staged)
+	in.sight = lifecycle.RDMA
+	if s.chance(m.OverTCP) {
+		in.sight = lifecycle.TCP
+	}
+	in.unnamed = r == decode && !in.staged && s.chance(m.Unnamed)
 	in.top = 0x7f0000000000
 	if !same {
 		in.top += uint64(len(s.instances)) << 36
@@ -229,6 +237,7 @@ func (s *Sim) open() {
 			s.spawn(s.now+s.between(30*ms, 300*ms), func(*proc) { in.restart() })
 		}
 		in.beside()
+		in.scratch()
 	}
 }
 
@@ -260,7 +269,7 @@ func (in *instance) cover() {
 		return
 	}
 	in.covered = true
-	f := lifecycle.Fact{Ev: lifecycle.SourceCoverage, Of: lifecycle.RDMA, Complete: true}
+	f := lifecycle.Fact{Ev: lifecycle.SourceCoverage, Of: in.sight, Complete: true}
 	if !in.perPeer {
 		in.tell(lifecycle.Sidecar, in.node, f)
 		return

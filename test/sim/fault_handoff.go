@@ -114,7 +114,7 @@ func (t *transfer) saysFewer(f *lifecycle.Fact) {
 // transfer completes.
 func (t *transfer) incident() {
 	h, s := t.rcv, t.r.s
-	if t.pool != "kv" || t.umbrella || t.chunk || t.dummy || len(t.dst) < 3 || len(t.r.senders) > 1 || !h.told() {
+	if t.retry || t.pool != "kv" || t.umbrella || t.chunk || t.dummy || len(t.dst) < 3 || len(t.r.senders) > 1 || !h.told() {
 		return
 	}
 	seen := h.covering() && t.r.watched(h)

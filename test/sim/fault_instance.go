@@ -125,6 +125,6 @@ func (t *transfer) looksAway() {
 		in.covered = false
 		s.want(in, "", "", "")
 		s.hard(10, "coverage that ends while a handoff is open")
-		in.tell(lifecycle.Sidecar, in.node, lifecycle.Fact{Ev: lifecycle.SourceCoverage, Of: lifecycle.RDMA, Reason: "filter detached"})
+		in.tell(lifecycle.Sidecar, in.node, lifecycle.Fact{Ev: lifecycle.SourceCoverage, Of: in.sight, Reason: "filter detached"})
 	}
 }

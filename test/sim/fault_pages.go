@@ -53,7 +53,7 @@ func (r *request) readsUnwritten(h *half, p *pool, fresh []uint32) {
 	r.spare()
 	h.say(lifecycle.Fact{Ev: lifecycle.PagesRead, Req: h.req, Pool: p.name, Pages: runs(fresh)})
 	s.want(h.in, h.req, "", p.name, fresh...)
-	r.wait(2*stepTime + 2*settle)
+	r.wait(2 * stepTime)
 }
 
 // skipsWrite is the page of a sender's prompt that is never written, though
@@ -89,7 +89,7 @@ func (h *half) releaseFaults(p *pool, pages []uint32) {
 		s.want(h.in, "", "", p.name, pages...)
 		h.in.say(lifecycle.Fact{Ev: lifecycle.PagesEvicted, Pool: p.name, Pages: runs(pages)})
 	}
-	if known && s.strikes("foreign_page/freed") {
+	if known && h.leaving && s.strikes("foreign_page/freed") {
 		s.want(h.in, h.req, "", p.name, pages...)
 		read := func() {
 			h.say(lifecycle.Fact{Ev: lifecycle.PagesRead, Req: h.req, Pool: p.name, Pages: runs(pages)})

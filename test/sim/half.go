@@ -21,6 +21,7 @@ type half struct {
 	ended   bool               // finished, aborted or rejected
 	lost    map[*instance]bool // peers of which it has said that they are gone
 	entered bool               // admitted, on a sender
+	leaving bool               // what it gives back it will not take again
 	begun   bool               // a transfer was named
 	had     map[pageRef]bool   // what it ever held, where a fault is put in
 	sawAll  bool               // under complete coverage from its beginning
@@ -78,6 +79,20 @@ func (h *half) take(p *pool, pages []uint32) {
 	for _, id := range pages {
 		h.readyAt = max(h.readyAt, p.pages[id].readyAt)
 		p.pages[id] = page{holders: []*half{h}}
+	}
+	h.held[p] = append(h.held[p], pages...)
+	h.noted(p, pages)
+}
+
+// join makes the half another holder of pages.
+func (h *half) join(p *pool, pages []uint32) {
+	for _, id := range pages {
+		p.pages[id].holders = append(p.pages[id].holders, h)
+		h.shared[id] = true
+		h.readyAt = max(h.readyAt, p.pages[id].readyAt)
+		if p.pages[id].unknown {
+			h.r.blurred = true
+		}
 	}
 	h.held[p] = append(h.held[p], pages...)
 	h.noted(p, pages)
@@ -195,6 +210,7 @@ func (h *half) leave() {
 			}
 		}
 	}
+	h.leaving = true
 	h.releaseAll()
 	if len(reads) > 0 {
 		s.spawn(s.now+s.between(1, stepTime), func(*proc) {

@@ -48,6 +48,11 @@ type Mix struct {
 	Fail       float64 // a transfer fails and is drained
 	Dummy      float64 // cluster with two sender ranks: the second sends nothing
 	Synthetic  float64
+	Fake       float64 // of synthetic: a transfer that completes without a byte
+	Fork       float64 // a second answer shares the pages of the first
+	Unnamed    float64 // instance: a receiver that does not say what its transfers target
+	Scratch    float64 // instance: pages that it reserves for nobody
+	OverTCP    float64 // instance: its bytes come over TCP
 	Retries    float64 // bytes that are written twice
 	Posted     float64 // bytes that are seen when posted only
 	Errors     float64 // bytes that fail and are written again
@@ -99,7 +104,7 @@ func unified() Mix {
 		Name: "unified", Nodes: 1, Unified: 2, PromisesWritten: 0.8, Steps: 0.5, Sequences: 0.7,
 		Window: 0.3, StatePool: 0.3, Host: 0.6, NullPages: 0.5,
 		Prefix: 0.6, Domains: 0.8, Preempt: 0.2, Offload: 0.5, Copies: 0.2, Abort: 0.1, Reject: 0.1,
-		Synthetic: 0.05, LateReads: 0.4, Batches: 0.4, Audits: 0.7, VRAM: 0.5,
+		Synthetic: 0.05, Fork: 0.1, Scratch: 0.1, LateReads: 0.4, Batches: 0.4, Audits: 0.7, VRAM: 0.5,
 		Disorder: 0.6, Duplicates: 0.05,
 	}
 }
@@ -111,7 +116,7 @@ func claims() Mix {
 		Window: 0.3, StatePool: 0.3, Aux: 0.5, Host: 0.4, NullPages: 0.4,
 		Chunked: 0.6, SideBySide: 0.4, Umbrella: 0.3, Pull: 0.3, Prefix: 0.4, Domains: 0.8,
 		Retract: 0.1, Preempt: 0.1, Offload: 0.5, Copies: 0.1, Abort: 0.1, Reject: 0.1, Readmit: 0.3,
-		Recompute: 0.3, Fail: 0.05, Synthetic: 0.05, NoLast: 0.3, Digests: 0.2, LateReads: 0.3,
+		Recompute: 0.3, Fail: 0.05, Synthetic: 0.05, Fake: 0.3, Unnamed: 0.1, Scratch: 0.1, NoLast: 0.3, Digests: 0.2, LateReads: 0.3,
 		Batches: 0.3, WireToo: 0.3, Audits: 0.5, Disorder: 0.6, Duplicates: 0.05,
 	}
 }
@@ -120,14 +125,14 @@ func observed() Mix {
 	m := claims()
 	m.Name, m.Observed, m.PerPeer = "disagg-observed", 1, 0.3
 	m.BigPages, m.Retries, m.Posted, m.Errors, m.Scatter = 0.3, 0.1, 0.3, 0.1, 0.3
-	m.XferOnByte, m.FromAddr, m.NoFrom = 0.4, 0.4, 0.1
+	m.XferOnByte, m.FromAddr, m.NoFrom, m.OverTCP = 0.4, 0.4, 0.1, 0.2
 	return m
 }
 
 func wireOnly() Mix {
 	m := observed()
 	m.Name, m.WireOnly, m.SilentSender, m.Aux, m.Host = "wire-only", 1, 0.5, 0, 0
-	m.Observed, m.Audits, m.Window, m.StatePool, m.WireToo = 0.8, 0, 0.2, 0, 0
+	m.Unnamed, m.Observed, m.Audits, m.Window, m.StatePool, m.WireToo = 0, 0.8, 0, 0.2, 0, 0
 	return m
 }
 
@@ -155,6 +160,7 @@ func attached() Mix {
 func mixed() Mix {
 	m := observed()
 	m.Name, m.Unified, m.Observed, m.TwoSenders, m.TwoReceivers, m.Dummy = "mixed", 1, 0.6, 0.3, 0.3, 0.2
+	m.Fork = 0.1
 	m.WireOnly, m.Staged, m.Restarts, m.VRAM, m.Abort = 0.15, 0.2, 0.1, 0.3, 0.15
 	return m
 }

@@ -76,6 +76,12 @@ func (in *instance) addPool(name string, pages uint32, owes lifecycle.Owes) {
 
 func (in *instance) claims() lifecycle.Opt[[]lifecycle.Ev] {
 	switch {
+	case in.unnamed:
+		list := without(claimable, lifecycle.TransferStarted)
+		if in.written {
+			list = append(list, lifecycle.PagesWritten)
+		}
+		return lifecycle.Some(list)
 	case !in.written:
 		return lifecycle.Some(claimable)
 	case in.s.chance(0.5):

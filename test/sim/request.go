@@ -30,6 +30,7 @@ type request struct {
 	noLast    bool
 	prepared  bool
 	delivered bool // every receiver has read
+	fake      bool // a warm-up whose transfers carry nothing
 	refusing  bool // one side rejects it
 	hurried   bool // it gave pages back too early, by a fault
 	settled   bool // it was rejected, and is over
@@ -39,9 +40,9 @@ type request struct {
 const maxPages = 10
 
 func (s *Sim) admitSomewhere(n int) {
-	r := &request{s: s, id: fmt.Sprintf("q%d", n), topic: s.upTo(5), answer: s.upTo(12)}
+	r := &request{s: s, id: fmt.Sprintf("q%d", n), topic: s.upTo(2), answer: s.upTo(12)}
 	if s.chance(s.Mix.Domains) {
-		r.domain = lifecycle.Some(pick(s, []string{"", "d1", "d2", "d3"}))
+		r.domain = lifecycle.Some(pick(s, []string{"", "d1", "d2"}))
 	}
 	r.looksUp = s.chance(s.Mix.Prefix)
 	r.prompt = s.between(1, min(maxPages*s.layout.pageTokens, s.layout.context))
@@ -50,6 +51,7 @@ func (s *Sim) admitSomewhere(n int) {
 	}
 	if !s.warmup && s.chance(s.Mix.Synthetic) {
 		r.synthetic, s.warmup, r.looksUp = true, true, false
+		r.fake = s.chance(s.Mix.Fake)
 		s.hard(13, "a synthetic warm-up")
 	}
 	live := r.livesHere
@@ -161,6 +163,9 @@ func (r *request) livesHere() {
 	}
 	end := r.follow(func() {
 		r.prefill(h)
+		if s.chance(s.Mix.Fork) {
+			r.fork(h)
+		}
 		r.decode(h)
 	})
 	r.endHere(h, end)
@@ -350,4 +355,31 @@ func (r *request) copyOnWrite(h *half) {
 // listening reports whether a transfer still names pages of the half.
 func (r *request) listening(h *half) bool {
 	return slices.ContainsFunc(r.transfers, func(t *transfer) bool { return !t.over && (t.rcv == h || t.snd == h) })
+}
+
+// fork begins a second answer to the same prompt, on the pages of the first.
+func (r *request) fork(h *half) {
+	s, kv := r.s, h.in.pool("kv")
+	if h.in.pool("swa") != nil || h.in.pool("state") != nil {
+		return
+	}
+	full := slices.Clone(h.held[kv][:r.prompt/kv.spec.PageTokens])
+	if len(full) == 0 || !h.alive() {
+		return
+	}
+	child := r.half(h.in, h.req+".1")
+	child.prefix = int64(len(full)) * kv.spec.PageTokens
+	child.admit()
+	child.join(kv, full)
+	child.say(lifecycle.Fact{Ev: lifecycle.PagesShared, Req: child.req, Pool: kv.name, Pages: runs(full)})
+	s.hard(13, "a page shared that another request holds")
+	if child.reserve(kv, 1) {
+		if d := child.readyAt - s.now; d > 0 {
+			r.p.sleep(d)
+		}
+		child.write(kv, child.held[kv][len(full):], lifecycle.ByForward, 1)
+		child.readAll()
+	}
+	child.finish(200, lifecycle.FinishStop)
+	child.leave()
 }

@@ -72,7 +72,7 @@ func New(seed uint64, mix Mix) *Sim {
 	s.xferUnique = s.chance(0.7)
 	s.build()
 	for _, in := range s.instances {
-		s.xferUnique = s.xferUnique || in.staged
+		s.xferUnique = s.xferUnique || in.staged || in.unnamed
 	}
 	return s
 }

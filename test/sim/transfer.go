@@ -44,7 +44,7 @@ func (r *request) transfer(rcv, snd *half, pool string, dst, src []uint32) *tran
 		t.xfer = fmt.Sprintf("x%d", s.xfers)
 	}
 	staged := rcv.in.pool(pool).spec.Path == lifecycle.PathStaged
-	t.xferOnByte = s.xferUnique && (staged || s.chance(s.Mix.XferOnByte))
+	t.xferOnByte = s.xferUnique && (staged || rcv.in.unnamed || s.chance(s.Mix.XferOnByte))
 	t.fromAddr = !staged && !snd.in.silent && s.chance(s.Mix.FromAddr)
 	t.noFrom = !staged && len(r.senders) == 1 && !t.xferOnByte && s.chance(s.Mix.NoFrom)
 	t.posted = s.chance(s.Mix.Posted)
@@ -76,6 +76,12 @@ func (t *transfer) name() {
 	}
 	t.named = true
 	h, s := t.rcv, t.r.s
+	if h.in.unnamed {
+		h.sighted()
+		h.hold(h.in.pool(t.pool), t.dst, 1)
+		s.hard(3, "a receiver that only the sender names")
+		return
+	}
 	h.sighted()
 	switch {
 	case h.sawAll:
@@ -157,7 +163,7 @@ func (t *transfer) complete() {
 	t.claim()
 	f := lifecycle.Fact{Ev: lifecycle.TransferCompleted, Xfer: t.xfer, Room: t.r.room, Peer: t.snd.in.name, Outcome: lifecycle.OK}
 	f.Last = t.last && !t.r.noLast
-	if len(t.dst) > 0 && !t.struck && s.chance(0.2) && len(t.r.senders) == 1 {
+	if len(t.dst) > 0 && !t.struck && !t.dummy && s.chance(0.2) && len(t.r.senders) == 1 {
 		f.Pool, f.Pages = t.pool, runs(t.dst)
 	}
 	if t.last && s.chance(0.3) && !t.dummy {
@@ -176,7 +182,7 @@ func (t *transfer) complete() {
 // at once, or where several write one page, when the last one is done.
 func (t *transfer) claim() {
 	h := t.rcv
-	if t.dummy && !t.last {
+	if t.dummy && (!t.last || t.r.synthetic) {
 		return
 	}
 	if len(t.r.senders) == 1 {
