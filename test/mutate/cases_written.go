@@ -1,0 +1,258 @@
+package main
+
+// casesWritten are the clauses of the hard cases 1 (written) and 2 (when a
+// missing write accuses).
+var casesWritten = []mutant{
+	{
+		rule: "case-01", clause: "every-region", file: "coverage.go",
+		off: "every region of the pool must be covered",
+		old: `return 1<<n - 1`,
+		new: `return 1`,
+	},
+	{
+		rule: "case-01", clause: "every-byte", file: "coverage.go",
+		off: "every byte of a region must be covered",
+		old: `return reach >= pl.each[region]`,
+		new: `return len(pieces) > 0`,
+	},
+	{
+		rule: "case-01", clause: "no-hole", file: "coverage.go",
+		off: "no byte may be missing between two pieces",
+		old: `if g.lo > reach {
+			return false`,
+		new: `if false {
+			return false`,
+	},
+	{
+		rule: "case-01", clause: "first-byte", file: "coverage.go",
+		off: "a piece must begin at the first byte",
+		old: `g.posted == posted && g.lo == 0 && g.hi == each {`,
+		new: `g.posted == posted && g.hi == each {`,
+	},
+	{
+		rule: "case-01", clause: "several-writers", file: "coverage.go",
+		off: "several writers may cover a page together",
+		old: `if !l.patched(pl, p, region+bits.TrailingZeros64(missing)) {`,
+		new: `if true {`,
+	},
+	{
+		rule: "case-01", clause: "this-generation", file: "coverage.go",
+		off: "what arrived in an earlier generation of the page does not count",
+		old: `if rec := &pl.acts[a]; rec.born == p.born && !rec.source {
+			ok |=`,
+		new: `if rec := &pl.acts[a]; !rec.source {
+			ok |=`,
+	},
+	{
+		rule: "case-01", clause: "or-a-claim", file: "page.go",
+		off: "where nobody watches, a claim by transfer counts",
+		old: `return p.flags&(local|claimed|observed) != 0
+}
+
+// filled`,
+		new: `return p.flags&(local|observed) != 0
+}
+
+// filled`,
+	},
+	{
+		rule: "case-01", clause: "claim-does-not-count", file: "page.go",
+		off: "where all is watched, a claim by transfer does not count",
+		old: `if p.flags&watched != 0 {`,
+		new: `if false {`,
+	},
+	{
+		rule: "case-01", clause: "sealed", file: "handoff.go",
+		off: "nor does it count after the watched handoff was judged",
+		old: `p.flags &^= claimed`,
+		new: `p.flags &^= 0`,
+	},
+	{
+		rule: "case-01", clause: "forward", file: "pages.go",
+		off: "forward is always taken as claimed",
+		old: `if c.f.By == lifecycle.ByTransfer {`,
+		new: `if c.f.By == lifecycle.ByTransfer || c.f.By == lifecycle.ByForward {`,
+	},
+	{
+		rule: "case-01", clause: "reload", file: "pages.go",
+		off: "reload is always taken as claimed",
+		old: `if c.f.By == lifecycle.ByTransfer {`,
+		new: `if c.f.By == lifecycle.ByTransfer || c.f.By == lifecycle.ByReload {`,
+	},
+	{
+		rule: "case-01", clause: "copy", file: "pages.go",
+		off: "copy is always taken as claimed",
+		old: `if c.f.By == lifecycle.ByTransfer {`,
+		new: `if c.f.By == lifecycle.ByTransfer || c.f.By == lifecycle.ByCopy {`,
+	},
+	{
+		rule: "case-01", clause: "copied", file: "pages.go",
+		off: "a copy of a written page is written",
+		old: `q.flags |= local | copied
+`,
+		new: `q.flags |= copied
+`,
+	},
+	{
+		rule: "case-01", clause: "copied-unwritten", file: "pages.go",
+		off: "a copy of an unwritten page is not written",
+		old: `q.flags &^= local | claimed | observed`,
+		new: `q.flags |= local`,
+	},
+	{
+		rule: "case-01", clause: "retries-once", file: "coverage.go",
+		off: "the same bytes twice count once",
+		old: `n.lo, n.hi = min(n.lo, g.lo), max(n.hi, g.hi)`,
+		new: `n.lo, n.hi = g.lo, min(g.hi+n.hi-n.lo, pl.each[n.region])`,
+	},
+	{
+		rule: "case-01", clause: "posted-completes", file: "transfers.go",
+		off: "posted writes count when their transfer completes",
+		old: `		l.promote(t)
+`,
+		new: ``,
+	},
+	{
+		rule: "case-01", clause: "posted-waits", file: "coverage.go",
+		off: "and not before",
+		old: `l.cover(pl, a, st, lo, hi, true)`,
+		new: `l.cover(pl, a, st, lo, hi, false)`,
+	},
+	{
+		rule: "case-01", clause: "posted-error", file: "coverage.go",
+		off: "a posted write that ends with an error counts no more",
+		old: `		l.unpost(pl, a, st, lo, hi)
+`,
+		new: ``,
+	},
+	{
+		rule: "case-01", clause: "error", file: "coverage.go",
+		off: "a write with an error never counts",
+		old: `		l.unpost(pl, a, st, lo, hi)
+		return
+`,
+		new: `		l.cover(pl, a, st, lo, hi, false)
+`,
+	},
+	{
+		rule: "case-01", clause: "staged-bytes", file: "staged.go",
+		off: "the bytes at the staging region count",
+		old: `s.ok += n`,
+		new: `s.ok += 0`,
+	},
+	{
+		rule: "case-01", clause: "staged-posted", file: "coverage.go",
+		off: "those that were posted count when the transfer completes",
+		old: `stagedBytes{ok: s.ok + s.posted}`,
+		new: `stagedBytes{ok: s.ok}`,
+	},
+	{
+		rule: "case-01", clause: "staged-error", file: "staged.go",
+		off: "those that ended with an error never do",
+		old: `	case lifecycle.Errored:
+		s.posted -= min(n, s.posted)`,
+		new: `	case lifecycle.Errored:
+		s.ok += n`,
+	},
+	{
+		rule: "case-01", clause: "staged-unwatched", file: "short_handoff.go",
+		off: "a staged pool that nobody watches accuses nobody",
+		old: `case !h.covered():
+		s.blank`,
+		new: `case false:
+		s.blank`,
+	},
+	{
+		rule: "case-02", clause: "observed", file: "short_handoff.go",
+		off: "a missing page accuses by observation",
+		old: `accuse: watching || pl.promises(`,
+		new: `accuse: pl.promises(`,
+	},
+	{
+		rule: "case-02", clause: "claimed", file: "short_handoff.go",
+		off: "a missing page accuses by claim",
+		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+	})`,
+		new: `accuse: watching,
+	})`,
+	},
+	{
+		rule: "case-02", clause: "declared-before", file: "sight.go",
+		off: "coverage must be declared before the transfer started",
+		old: `since != 0 && since < before {`,
+		new: `since != 0 {`,
+	},
+	{
+		rule: "case-02", clause: "loss-withdraws", file: "sight.go",
+		off: "a loss withdraws coverage",
+		old: `l.loseSight(inst, of, "", func(bool) {})
+		for`,
+		new: `for`,
+	},
+	{
+		rule: "case-02", clause: "held-until-judged", file: "sight.go",
+		off: "coverage that is declared over is over",
+		old: `	inst.sight.withdraw(of, peer, l.cfg.Limits.Peers)
+`,
+		new: ``,
+	},
+	{
+		rule: "case-02", clause: "for-this-peer", file: "sight.go",
+		off: "coverage declared for a peer is for that peer",
+		old: `	if peer == "" {
+		if s.all[src] == 0 {`,
+		new: `	if true {
+		if s.all[src] == 0 {`,
+	},
+	{
+		rule: "case-02", clause: "withdrawn-for-peer", file: "sight.go",
+		off: "coverage declared for all may end for one peer",
+		old: `s.peers[src][peer] = 0
+}`,
+		new: `}`,
+	},
+	{
+		rule: "case-02", clause: "withdrawn-for-all", file: "sight.go",
+		off: "coverage declared for one peer may end for all",
+		old: `s.all[src], s.peers[src] = 0, nil`,
+		new: `s.all[src] = 0`,
+	},
+	{
+		rule: "case-02", clause: "every-peer", file: "handoff.go",
+		off: "every peer that sends must be covered",
+		old: `if !h.recv.sight.complete(t.send.name, h.began) {
+			return false
+		}`,
+		new: `if h.recv.sight.complete(t.send.name, h.began) {
+			return true
+		}`,
+	},
+	{
+		rule: "case-02", clause: "read-promised", file: "stale_read.go",
+		off: "a read accuses by claim only where pages_written is promised",
+		old: `case pl.promises(lifecycle.PagesWritten) && pl.inst.engine:`,
+		new: `case pl.inst.engine:`,
+	},
+	{
+		rule: "case-02", clause: "handoff-promised", file: "short_handoff.go",
+		off: "a handoff accuses by claim only where pages_written is promised",
+		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+	})`,
+		new: `accuse: watching || h.recv.engine,
+	})`,
+	},
+	{
+		rule: "case-02", clause: "own-stream", file: "short_handoff.go",
+		off: "a handoff accuses by claim only where the engine has a stream",
+		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+	})`,
+		new: `accuse: watching || pl.promises(lifecycle.PagesWritten),
+	})`,
+	},
+	{
+		rule: "case-02", clause: "unnamed-promised", file: "short_handoff.go",
+		off: "pages that were never named accuse only where they would be",
+		old: `if !h.covered() && !(pl.promises(lifecycle.PagesReserved) && h.recv.engine) {`,
+		new: `if false {`,
+	},
+}

@@ -1,0 +1,204 @@
+package main
+
+// instanceKinds are the ways in which an instance's bookkeeping can be broken:
+// capacity_inversion, layout_mismatch, vram_mismatch, pool_imbalance,
+// stalled_reservation and blind.
+var instanceKinds = []mutant{
+	{
+		rule: "capacity_inversion", clause: "own", file: "requests.go",
+		off: "the own pool cannot hold the context",
+		old: `l.capacityInversion(pl, inst, pl.ContextTokens)`,
+		new: ``,
+	},
+	{
+		rule: "capacity_inversion", clause: "receiver", file: "layout_mismatch.go",
+		off: "the receiver cannot hold the sender's context",
+		old: `	l.capacityOfPeer(pl, peer)
+`,
+		new: ``,
+	},
+	{
+		rule: "capacity_inversion", clause: "sender", file: "layout_mismatch.go",
+		off: "the sender cannot hold the receiver's context",
+		old: `			l.capacityOfPeer(pl, recv)
+`,
+		new: `			_ = pl
+`,
+	},
+	{
+		rule: "capacity_inversion", clause: "null", file: "pool.go",
+		off: "pages that are never handed out hold nothing",
+		old: `return (int64(len(pl.pages)) - pl.nulls) * pl.PageTokens`,
+		new: `return int64(len(pl.pages)) * pl.PageTokens`,
+	},
+	{
+		rule: "capacity_inversion", clause: "owes-all", file: "capacity_inversion.go",
+		off: "only pools that owe all must hold the context",
+		old: `pl.Owes != lifecycle.OwesAll || !context.Has ||`,
+		new: `pl.Owes == lifecycle.OwesNone || !context.Has ||`,
+	},
+	{
+		rule: "capacity_inversion", clause: "once", file: "layout_mismatch.go",
+		off: "once for each pair of peers",
+		old: `if _, met := recv.layoutSeen[send]; met {`,
+		new: `if _, met := recv.layoutSeen[send]; met && false {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "page-tokens", file: "layout_mismatch.go",
+		off: "tokens of a page",
+		old: `if a.PageTokens != b.PageTokens {`,
+		new: `if false {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "dtype", file: "layout_mismatch.go",
+		off: "dtype",
+		old: `x != "" && y != "" && x != y {`,
+		new: `false {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "dtype-unsaid", file: "layout_mismatch.go",
+		off: "a dtype that one side does not say is not compared",
+		old: `x != "" && y != "" && x != y {`,
+		new: `x != y {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "dtype-names", file: "layout_mismatch.go",
+		off: "two names of one dtype are equal",
+		old: `if same := dtypes[name]; same != "" {`,
+		new: `if same := dtypes[name]; false {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "bytes", file: "layout_mismatch.go",
+		off: "bytes of one token, layer and head",
+		old: `if unequalUnits(a, b) {`,
+		new: `if false {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "bytes-of-a-head", file: "layout_mismatch.go",
+		off: "bytes are compared for one head and layer, not for a page",
+		old: `return times(a.PageBytes, b).Cmp(times(b.PageBytes, a)) != 0`,
+		new: `return a.PageBytes != b.PageBytes`,
+	},
+	{
+		rule: "layout_mismatch", clause: "role", file: "layout_mismatch.go",
+		off: "pools of different names are compared by role",
+		old: `if other != nil && pl.Role != "" && other.Role == pl.Role {`,
+		new: `if false {`,
+	},
+	{
+		rule: "vram_mismatch", clause: "pools", file: "vram_mismatch.go",
+		off: "pools larger than what their processes hold",
+		old: `if pools > held {`,
+		new: `if false {`,
+	},
+	{
+		rule: "vram_mismatch", clause: "region", file: "vram_mismatch.go",
+		off: "a registered region larger than what its processes hold",
+		old: `if r.memory == lifecycle.VRAM && r.bytes > held {`,
+		new: `if false {`,
+	},
+	{
+		rule: "vram_mismatch", clause: "host", file: "vram_mismatch.go",
+		off: "host memory is not held on the GPU",
+		old: `if r.memory == lifecycle.VRAM && r.bytes > held {`,
+		new: `if r.bytes > held {`,
+	},
+	{
+		rule: "vram_mismatch", clause: "foreign", file: "vram_mismatch.go",
+		off: "a foreign process on the engine's GPU",
+		old: `	l.foreignProcess(c, node, key)
+`,
+		new: ``,
+	},
+	{
+		rule: "vram_mismatch", clause: "other-gpu", file: "vram_mismatch.go",
+		off: "a process on a GPU of no engine is not foreign",
+		old: ` || !l.engineGPU(node, c.f.Node, key.gpu) {`,
+		new: ` {`,
+	},
+	{
+		rule: "vram_mismatch", clause: "half-sampled", file: "vram_mismatch.go",
+		off: "it accuses only when every process was sampled",
+		old: `if !found {
+			return 0, false`,
+		new: `if !found {
+			continue`,
+	},
+	{
+		rule: "vram_mismatch", clause: "old-sample", file: "vram_mismatch.go",
+		off: "a sample older than the pool or the region says nothing of it",
+		old: `s.tick > inst.vram.since`,
+		new: `true`,
+	},
+	{
+		rule: "pool_imbalance", clause: "sum", file: "pool_imbalance.go",
+		off: "the engine's counts do not add up to the pool",
+		old: `sum != int64(len(pl.pages)) {`,
+		new: `sum == -1 {`,
+	},
+	{
+		rule: "pool_imbalance", clause: "pending", file: "pool_imbalance.go",
+		off: "pages that wait for a drain are in the sum",
+		old: `a.Held + a.PendingDrain + pl.nulls; sum`,
+		new: `a.Held + pl.nulls; sum`,
+	},
+	{
+		rule: "pool_imbalance", clause: "held", file: "pool_imbalance.go",
+		off: "held is not the ledger's own count",
+		old: `case l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():`,
+		new: `case false:`,
+	},
+	{
+		rule: "pool_imbalance", clause: "grace", file: "pool_imbalance.go",
+		off: "the counts may differ for a grace time",
+		old: `case l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():`,
+		new: `default:`,
+	},
+	{
+		rule: "pool_imbalance", clause: "agreed", file: "pool_imbalance.go",
+		off: "the grace time begins anew once they agreed",
+		old: `case differ == 0:
+		pl.imbalanced = lifecycle.Opt[int64]{}`,
+		new: `case differ == 0:`,
+	},
+	{
+		rule: "stalled_reservation", clause: "progress", file: "stalled_reservation.go",
+		off: "a request that moves does not stall",
+		old: `due > l.now {`,
+		new: `false && due > l.now {`,
+	},
+	{
+		rule: "stalled_reservation", clause: "released", file: "stalled_reservation.go",
+		off: "pages that were given back do not stall",
+		old: `p.owner == r.party && p.flags&ownerRef != 0 {`,
+		new: `p.owner == r.party {`,
+	},
+	{
+		rule: "blind", clause: "gap-told", file: "sight.go",
+		off: "a gap or a loss that is told",
+		old: `l.blind(c.inst, "the stream of "+f.Of.String(), what)`,
+		new: ``,
+	},
+	{
+		rule: "blind", clause: "gap-numbers", file: "sight.go",
+		off: "a gap in the sequence numbers",
+		old: `l.blind(inst, "the stream of "+f.Src.String(), what)`,
+		new: ``,
+	},
+	{
+		rule: "blind", clause: "coverage-ends", file: "sight.go",
+		off: "coverage that ends while a handoff is open",
+		old: `		if open {
+			l.blind(`,
+		new: `		if false {
+			l.blind(`,
+	},
+	{
+		rule: "blind", clause: "whole-node", file: "sight.go",
+		off: "a loss of which no instance is known is about all of the node",
+		old: `if inst.node == f.Node {
+			l.loseFrom(`,
+		new: `if false {
+			l.loseFrom(`,
+	},
+}

@@ -1,0 +1,211 @@
+package main
+
+// pageKinds are the ways in which a page's state can be broken: stale_read,
+// foreign_page, tenant_crossing, wrong_block, double_hold and double_release.
+var pageKinds = []mutant{
+	{
+		rule: "stale_read", clause: "without-step", file: "stale_read.go",
+		off: "a read without a step of an unwritten page",
+		old: `if !c.f.Step.Has {
+				l.staleRead(c, at, p)`,
+		new: `if false {
+				l.staleRead(c, at, p)`,
+	},
+	{
+		rule: "stale_read", clause: "with-step", file: "stale_read.go",
+		off: "a read with a step, when it is judged",
+		old: `for _, pp := range pr.pages {`,
+		new: `for _, pp := range pr.pages[:0] {`,
+	},
+	{
+		rule: "stale_read", clause: "observed", file: "stale_read.go",
+		off: "a missing write accuses a read by observation",
+		old: `"not one complete write into its present generation was seen", true`,
+		new: `"not one complete write into its present generation was seen", false`,
+	},
+	{
+		rule: "stale_read", clause: "claimed", file: "stale_read.go",
+		off: "a missing write accuses a read by claim",
+		old: `"read, never claimed written in its present generation", "not watched", true`,
+		new: `"read, never claimed written in its present generation", "not watched", false`,
+	},
+	{
+		rule: "stale_read", clause: "source", file: "transfers.go",
+		off: "a transfer that names an unwritten page as its source",
+		old: `if c.f.Side == lifecycle.Sender && !c.f.Step.Has {`,
+		new: `if false {`,
+	},
+	{
+		rule: "stale_read", clause: "source-with-step", file: "transfers.go",
+		off: "the same where the start has a step",
+		old: `if source && c.f.Step.Has {`,
+		new: `if false {`,
+	},
+	{
+		rule: "stale_read", clause: "source-bytes", file: "coverage.go",
+		off: "bytes that come from an unwritten page",
+		old: `if f.FromAddr.Has && from != nil {`,
+		new: `if false {`,
+	},
+	{
+		rule: "foreign_page", clause: "reader", file: "foreign_page.go",
+		off: "a reader without a reference",
+		old: `if !l.inTime(c, at, p) && c.inst.engine {`,
+		new: `if false {`,
+	},
+	{
+		rule: "foreign_page", clause: "writer", file: "foreign_page.go",
+		off: "a writer that did not reserve the page",
+		old: `	default:
+		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
+			say("written by "`,
+		new: `	case false:
+		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
+			say("written by "`,
+	},
+	{
+		rule: "foreign_page", clause: "cached", file: "foreign_page.go",
+		off: "a page put into the cache by one that does not hold it",
+		old: `if c.pool.mute(p) || p.held() && (c.req == nil || c.req.holds(c.pool, at, p)) {`,
+		new: `if true {`,
+	},
+	{
+		rule: "foreign_page", clause: "shared", file: "foreign_page.go",
+		off: "a page shared that neither the cache nor another holds",
+		old: `if p.flags&cached == 0 && others == 0 {`,
+		new: `if false && others == 0 {`,
+	},
+	{
+		rule: "foreign_page", clause: "target", file: "transfers.go",
+		off: "a transfer's target that its request does not hold",
+		old: `if c.pool.mute(p) || l.foreignTransfer(c, at, p) {`,
+		new: `if c.pool.mute(p) || c.f.Side == lifecycle.Sender && l.foreignTransfer(c, at, p) {`,
+	},
+	{
+		rule: "foreign_page", clause: "source", file: "transfers.go",
+		off: "a transfer's source that its request does not hold",
+		old: `if c.pool.mute(p) || l.foreignTransfer(c, at, p) {`,
+		new: `if c.pool.mute(p) || c.f.Side == lifecycle.Receiver && l.foreignTransfer(c, at, p) {`,
+	},
+	{
+		rule: "foreign_page", clause: "bytes", file: "writer.go",
+		off: "bytes on a page that no transfer names",
+		old: `	if a == 0 {
+		l.strangersBytes(c, pl, at, p)`,
+		new: `	if a == 0 {`,
+	},
+	{
+		rule: "foreign_page", clause: "alone", file: "foreign_page.go",
+		off: "a reader without a reference is foreign_page alone, not stale or crossing too",
+		old: `say("read", "the reader holds no reference on it")
+	}
+	return true`,
+		new: `say("read", "the reader holds no reference on it")
+	}
+	return false`,
+	},
+	{
+		rule: "foreign_page", clause: "unpromised", file: "foreign_page.go",
+		off: "a room without a request accuses only where requests are promised to be said",
+		old: `if c.req == nil && !c.inst.tellsAllRequests() {`,
+		new: `if false {`,
+	},
+	{
+		rule: "tenant_crossing", clause: "shared", file: "tenant_crossing.go",
+		off: "a page shared across domains",
+		old: `l.tenantCrossing(c, at, p, "shared")`,
+		new: ``,
+	},
+	{
+		rule: "tenant_crossing", clause: "read", file: "stale_read.go",
+		off: "a page read across domains under a reference",
+		old: `l.tenantCrossing(c, at, p, "read")`,
+		new: ``,
+	},
+	{
+		rule: "tenant_crossing", clause: "copied", file: "tenant_crossing.go",
+		off: "a copy keeps the domain of its source",
+		old: `if p.flags&copied != 0 {`,
+		new: `if false {`,
+	},
+	{
+		rule: "tenant_crossing", clause: "public", file: "tenant_crossing.go",
+		off: "a page of the empty domain may be shared by all",
+		old: `page.V == "" || page.V == asker.V`,
+		new: `page.V == asker.V`,
+	},
+	{
+		rule: "tenant_crossing", clause: "said-when-cached", file: "pages.go",
+		off: "pages_cached may say the domain",
+		old: `if c.f.Domain.Has && p.owner != 0 && !l.parties.all[p.owner].domain.Has {`,
+		new: `if false {`,
+	},
+	{
+		rule: "tenant_crossing", clause: "said-when-shared", file: "tenant_crossing.go",
+		off: "pages_shared may say the domain",
+		old: `if !asker.Has && c.f.Ev == lifecycle.PagesShared {`,
+		new: `if false {`,
+	},
+	{
+		rule: "tenant_crossing", clause: "request-says", file: "pages.go",
+		off: "what pages_shared says of the domain counts only where the request said none",
+		old: `if c.f.Domain.Has && !c.req.domain(l).Has {`,
+		new: `if c.f.Domain.Has {`,
+	},
+	{
+		rule: "wrong_block", clause: "unasked", file: "wrong_block.go",
+		off: "a share without a key accuses nobody",
+		old: `asked == 0 || p.key == 0 || p.key == asked`,
+		new: `p.key == 0 || p.key == asked`,
+	},
+	{
+		rule: "wrong_block", clause: "keyless", file: "wrong_block.go",
+		off: "a page cached without a key accuses nobody",
+		old: `asked == 0 || p.key == 0 || p.key == asked`,
+		new: `asked == 0 || p.key == asked`,
+	},
+	{
+		rule: "double_hold", clause: "cache", file: "double_hold.go",
+		off: "a page handed out that only the cache holds",
+		old: `!c.inst.engine || !p.held() && !twice`,
+		new: `!c.inst.engine || p.refs == 0 && !twice`,
+	},
+	{
+		rule: "double_hold", clause: "request", file: "double_hold.go",
+		off: "a page handed out that a request holds",
+		old: `!c.inst.engine || !p.held() && !twice`,
+		new: `!c.inst.engine || p.flags&cached == 0 && !twice`,
+	},
+	{
+		rule: "double_hold", clause: "twice-in-one", file: "double_hold.go",
+		off: "one reservation names a page twice",
+		old: `twice := named[at]`,
+		new: `twice := false`,
+	},
+	{
+		rule: "double_hold", clause: "wire", file: "double_hold.go",
+		off: "an instance without a stream says no releases, so it never holds twice",
+		old: `!c.inst.engine || !p.held() && !twice`,
+		new: `!p.held() && !twice`,
+	},
+	{
+		rule: "double_release", clause: "request", file: "double_release.go",
+		off: "a request gives back what it does not hold",
+		old: `			default:
+				l.doubleRelease(c, at, p)`,
+		new: `			default:`,
+	},
+	{
+		rule: "double_release", clause: "evicted", file: "double_release.go",
+		off: "the cache gives back what it does not hold",
+		old: `			if p.flags&cached == 0 {
+				l.doubleRelease(c, at, p)`,
+		new: `			if p.flags&cached == 0 {`,
+	},
+	{
+		rule: "double_release", clause: "overheld", file: "double_release.go",
+		off: "a page lost to a double_hold is given back in good faith",
+		old: `if c.req != nil && (c.req.lost.find(`,
+		new: `if false && (c.req.lost.find(`,
+	},
+}
