@@ -206,7 +206,8 @@ func (r *request) deliver() {
 	s := r.s
 	cuts := r.pieces()
 	beside := len(cuts) > 1 && s.chance(s.Mix.SideBySide)
-	under := len(cuts) > 1 && !r.receivers[0].in.staged && s.chance(s.Mix.Umbrella)
+	staged := func(h *half) bool { return h.in.staged }
+	under := len(cuts) > 1 && !slices.ContainsFunc(r.receivers, staged) && s.chance(s.Mix.Umbrella)
 	r.countDown(len(cuts), under)
 	if len(cuts) > 1 {
 		s.hard(5, map[bool]string{false: "chunks one after the other", true: "chunks side by side"}[beside])

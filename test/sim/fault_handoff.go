@@ -6,10 +6,10 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
 
-// struckReceiver reports whether what happens to the receiver's pages can be
-// told from its engine's stream.
+// told reports whether what happens to the half can be told from its engine's
+// stream.
 func (h *half) told() bool {
-	return h.in.engine && h.alive() && !h.in.muted && !h.r.synthetic && !h.r.blurred
+	return h.in.engine && !h.in.unnamed && h.alive() && !h.in.muted && !h.r.synthetic && !h.r.blurred
 }
 
 // namesForeign appends a page of somebody else to what a side names.
@@ -59,7 +59,7 @@ func (t *transfer) dropsClaim() bool {
 // dropsBytes leaves out one write of a transfer that is seen in full.
 func (t *transfer) dropsBytes(list []extent) []extent {
 	h, s := t.rcv, t.r.s
-	if t.dummy || t.retry || !h.covering() || !t.r.watched(h) || len(list) == 0 || h.in.muted || t.r.blurred || t.r.synthetic || t.pool == "aux" || len(t.dst) < 2 {
+	if t.dummy || t.retry || h.in.unnamed || !h.covering() || !t.r.watched(h) || len(list) == 0 || h.in.muted || t.r.blurred || t.r.synthetic || t.pool == "aux" || len(t.dst) < 2 {
 		return list
 	}
 	claim := s.arms("claim_mismatch/unseen") && h.in.written && h.in.engine && h.in.pool(t.pool).staging == 0 && s.strikes("claim_mismatch/unseen")

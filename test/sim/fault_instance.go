@@ -95,7 +95,7 @@ func (r *request) live() bool {
 // lost drops a fact of a stream that is numbered, or brings it too late, or
 // says that one was lost. It reports whether the fact does not arrive.
 func (s *Sim) lost(in *instance, f *lifecycle.Fact) bool {
-	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 || s.requests+3 > s.planned {
+	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 {
 		return false
 	}
 	if f.Seq.Has && s.strikes("blind/gap") || !f.Seq.Has && s.batch == nil && s.strikes("blind/loss") {
@@ -121,10 +121,20 @@ func (k *Strike) late() int64 { return 3*settle + int64(k.Skip%7)*settle }
 // looksAway ends the coverage of an instance while a handoff is open.
 func (t *transfer) looksAway() {
 	in, s := t.rcv.in, t.r.s
-	if in.covered && !in.muted && t.rcv.alive() && t.named && !t.over && !t.dummy && !t.r.synthetic && s.strikes("blind/coverage") {
+	if in.covered && !in.unnamed && !in.muted && t.rcv.alive() && t.named && !t.over && !t.dummy && !t.r.synthetic && s.strikes("blind/coverage") {
 		in.covered = false
 		s.want(in, "", "", "")
 		s.hard(10, "coverage that ends while a handoff is open")
 		in.tell(lifecycle.Sidecar, in.node, lifecycle.Fact{Ev: lifecycle.SourceCoverage, Of: in.sight, Reason: "filter detached"})
+	}
+}
+
+// linger lets every stream go on for a while, so that a gap shows.
+func (s *Sim) linger(p *proc) {
+	for range 12 {
+		p.sleep(settle)
+		for _, in := range s.instances {
+			in.say(lifecycle.Fact{Ev: lifecycle.Protection, Protection: "page_tags", State: lifecycle.StateOff})
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
 // Times of the simulated cluster, in ns.
@@ -137,6 +138,12 @@ func (s *Sim) arrivals(p *proc, n int) {
 		p.sleep(s.between(200*µs, 8*ms))
 	}
 	s.closing = true
+	for s.live > 0 && !s.givenUp {
+		p.sleep(ms)
+	}
+	if s.Strike != nil && s.Strike.Fault.Kind == finding.Blind {
+		s.linger(p)
+	}
 }
 
 func (s *Sim) chance(p float64) bool { return p > 0 && s.rng.Float64() < p }
