@@ -135,25 +135,41 @@ func (o *oracle) applyAll(batch []*entry) {
 }
 
 // applyHarmless applies what does not accuse, again and again, until only
-// facts are left that do.
+// facts are left that do. References are given up as late as that allows:
+// somebody in the batch may still have used them.
 func (o *oracle) applyHarmless(batch []*entry) []*entry {
 	if len(batch) == 1 {
 		return batch // it has no order with anything
 	}
-	for progress := true; progress; {
-		progress = false
-		var aside []*entry
-		for _, e := range batch {
-			if o.wouldAccuse(e) {
-				aside = append(aside, e)
-				continue
-			}
-			o.apply(e)
-			progress = true
+	for {
+		before := len(batch)
+		for progress := true; progress; {
+			n := len(batch)
+			batch = o.applyThose(batch, func(e *entry) bool { return !givesUp(e) && !o.wouldAccuse(e) })
+			progress = len(batch) < n
 		}
-		batch = aside
+		batch = o.applyThose(batch, func(e *entry) bool { return givesUp(e) && !o.wouldAccuse(e) })
+		if len(batch) == before {
+			return batch
+		}
 	}
-	return batch
+}
+
+func givesUp(e *entry) bool {
+	return e.Ev == lifecycle.PagesReleased || e.Ev == lifecycle.PagesEvicted
+}
+
+// applyThose applies the facts that are so when their turn comes, and returns
+// the others.
+func (o *oracle) applyThose(batch []*entry, is func(*entry) bool) (others []*entry) {
+	for _, e := range batch {
+		if is(e) {
+			o.apply(e)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return others
 }
 
 // wouldAccuse: the fact accuses as things stand; or it copies what is not
