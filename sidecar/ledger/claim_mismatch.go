@@ -43,6 +43,9 @@ func (l *Ledger) promptMismatch(c *call) {
 // pagesMismatch: a sender named another number of pages than the receiver did
 // for it. Where the handoff is short, short_handoff says so more strongly.
 func (l *Ledger) pagesMismatch(h *handoff) {
+	if h.latecomer {
+		return
+	}
 	type sides struct {
 		recv, send map[pageOf]struct{}
 		unequal    bool

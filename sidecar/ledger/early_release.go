@@ -49,7 +49,7 @@ func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 // drainedAsSeen: observed completions cover all its writes. A transfer that
 // failed posts no more; where its writes are seen completely, none is open.
 func (l *Ledger) drainedAsSeen(t *transfer) bool {
-	return t.failed() && t.posted == 0 && t.into.covered()
+	return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())
 }
 
 // wouldBeTold reports whether a drain of the transfer would have been seen: who
@@ -57,10 +57,7 @@ func (l *Ledger) drainedAsSeen(t *transfer) bool {
 // since the transfer began. Where the receiver is known from the wire alone, the
 // wire tells.
 func (t *transfer) wouldBeTold() bool {
-	began := t.recvTick
-	if began == 0 || t.sendTick != 0 && t.sendTick < began {
-		began = t.sendTick
-	}
+	began := t.began()
 	if began <= t.recv.seenSince || began <= t.send.seenSince {
 		return false
 	}

@@ -54,6 +54,16 @@ func (rm *room) into(recv *instance) *handoff {
 	return nil
 }
 
+// begun reports whether a transfer of the room was started.
+func (rm *room) begun() bool {
+	for _, h := range rm.handoffs {
+		if h.began != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // covered reports whether the handoff's incoming data are seen completely: for
 // each sender, since before its first transfer_started (hard case 2).
 func (h *handoff) covered() bool {
@@ -171,6 +181,11 @@ func (l *Ledger) judgeOnUse(h *handoff, c *call) {
 func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	h.judging = false
 	if h.judged {
+		return
+	}
+	if h.began == 0 && h.room.begun() {
+		h.judged = true // the receiver is another (hard case 3)
+		delete(h.recv.waiting, h)
 		return
 	}
 	h.proven = h.covered()

@@ -113,7 +113,7 @@ func (l *Ledger) renewByTransfer(rm *room, inst *instance) *room {
 
 // resolveTransfer finds the transfer that a completion or a drain speaks of. A
 // completion of one that nobody started begins a record: the one that is told
-// is then the receiver.
+// is then the receiver, unless it is known to send to the other.
 func (l *Ledger) resolveTransfer(c *call) {
 	f := c.f
 	peer := l.instance(f.Peer, f.Node)
@@ -124,9 +124,11 @@ func (l *Ledger) resolveTransfer(c *call) {
 	c.room = l.roomFor(f.Room)
 	c.tr = c.room.told(c.inst, peer, f.Xfer)
 	if c.tr == nil {
-		if c.tr = l.transfer(c.room, c.inst, peer, f.Xfer); c.tr != nil && c.tr.recv.seenSince != 0 {
-			c.tr.into.latecomer = true // it may have begun before its receiver was in sight
+		recv, send := c.inst, peer
+		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) {
+			recv, send = peer, c.inst
 		}
+		c.tr = l.transfer(c.room, recv, send, f.Xfer)
 	}
 	c.void = c.tr == nil
 }

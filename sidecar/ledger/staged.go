@@ -10,8 +10,12 @@ type stagedBytes struct{ ok, posted uint64 }
 // 1). The region is a ring, so equal addresses are not retries.
 func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
 	var owner *transfer
+	rooms := l.sourceRooms(c, from)
 	for t := range c.inst.running {
 		if t.recv != c.inst || from != nil && t.send != from || c.f.Xfer != "" && t.xfer != c.f.Xfer || !t.open() {
+			continue
+		}
+		if c.f.Xfer == "" && rooms != nil && !rooms[t.room] {
 			continue
 		}
 		if owner != nil && owner.room != t.room {

@@ -35,6 +35,14 @@ type named struct {
 	tick         uint64
 }
 
+// began is the tick of its first transfer_started, by either side.
+func (t *transfer) began() uint64 {
+	if t.recvTick == 0 || t.sendTick != 0 && t.sendTick < t.recvTick {
+		return t.sendTick
+	}
+	return t.recvTick
+}
+
 // open reports whether the transfer was started and is not over.
 func (t *transfer) open() bool {
 	return (t.recvTick != 0 || t.sendTick != 0) && t.outcome == lifecycle.OutcomeNone && !t.gone

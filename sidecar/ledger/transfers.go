@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/engine/lifecycle"
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
 
 // checkTransfer asks what the start of a transfer can break.
 func (l *Ledger) checkTransfer(c *call) {
@@ -129,6 +133,10 @@ func (l *Ledger) reserveByWire(c *call) {
 // transferCompleted ends a transfer.
 func (l *Ledger) transferCompleted(c *call) {
 	t, f, h := c.tr, c.f, c.tr.into
+	if t.recvTick == 0 && t.recv.seenSince != 0 && !h.judged && (h.req == nil || !h.req.fullySeen()) {
+		h.latecomer = true // it may have begun before its receiver was in sight
+		l.unwatch(h)
+	}
 	if t.outcome == lifecycle.OutcomeNone || f.Outcome == lifecycle.OK {
 		t.outcome = f.Outcome
 	}
@@ -188,11 +196,15 @@ func (l *Ledger) peerGone(c *call) {
 	if peer == nil {
 		return
 	}
-	l.parted(c.inst, func(t *transfer) bool {
-		meant := t.recv == c.inst && t.send == peer && t.recvTick != 0 || t.send == c.inst && t.recv == peer && t.sendTick != 0
-		t.into.severed = t.into.severed || meant
-		return meant
-	})
+	meant := func(t *transfer) bool {
+		return t.recv == c.inst && t.send == peer && t.recvTick != 0 || t.send == c.inst && t.recv == peer && t.sendTick != 0
+	}
+	for _, inst := range [2]*instance{c.inst, peer} {
+		for h := range inst.waiting {
+			h.severed = h.severed || slices.ContainsFunc(h.transfers, meant)
+		}
+	}
+	l.parted(c.inst, meant)
 }
 
 // parted drains the transfers of an instance that are meant.

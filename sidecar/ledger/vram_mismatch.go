@@ -27,9 +27,9 @@ type vramSample struct {
 
 // vramState is what vram_mismatch remembers of an instance.
 type vramState struct {
-	regions  []registered
-	openTick uint64 // of the last pool opened: samples before it say nothing of it
-	said     string // the last mismatch, so that it is said once
+	regions []registered
+	since   uint64 // of the last pool or region: samples before it say nothing of it
+	said    string // the last mismatch, so that it is said once
 }
 
 // registered is a region registered for RDMA.
@@ -49,7 +49,7 @@ func (l *Ledger) regionRegistered(c *call) {
 		return
 	}
 	v.regions = append(v.regions, r)
-	l.vramMismatch(c.inst)
+	v.since = l.tick
 }
 
 func (l *Ledger) regionDeregistered(c *call) {
@@ -59,7 +59,7 @@ func (l *Ledger) regionDeregistered(c *call) {
 	})
 }
 
-func (l *Ledger) vramPoolOpened(pl *pool) { pl.inst.vram.openTick = l.tick }
+func (l *Ledger) vramPoolOpened(pl *pool) { pl.inst.vram.since = l.tick }
 
 // vramUsage notes a sample and asks what it contradicts.
 func (l *Ledger) vramUsage(c *call) {
@@ -135,7 +135,7 @@ func (pl *pool) vramBytes() uint64 {
 }
 
 // vramHeld sums what the instance's processes hold. complete: it named them,
-// and each was sampled since its last pool was opened.
+// and each was sampled since its last pool was opened or region registered.
 func (l *Ledger) vramHeld(inst *instance) (held uint64, complete bool) {
 	node := l.vram[inst.node]
 	pids := inst.pids()
@@ -145,7 +145,7 @@ func (l *Ledger) vramHeld(inst *instance) (held uint64, complete bool) {
 	for _, pid := range pids {
 		found := false
 		for key, s := range node.samples {
-			if key.pid == pid && s.tick > inst.vram.openTick {
+			if key.pid == pid && s.tick > inst.vram.since {
 				held += s.bytes
 				found = true
 			}
