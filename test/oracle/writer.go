@@ -169,36 +169,36 @@ type writer struct {
 func (o *oracle) writerOf(f *lifecycle.Fact, p piece) writer {
 	into := o.between(f.Inst, f.From)
 	if found := byXfer(f, into); len(found) > 0 {
-		return oneOf(narrow(found, p), p)
+		return o.oneOf(o.narrow(found, p), p)
 	}
 	if rooms := o.sourceRooms(f); len(rooms) > 0 {
 		var found []*transfer
 		for _, t := range into {
-			if slices.Contains(rooms, t.room) && t.aims(p) {
+			if slices.Contains(rooms, t.room) && o.aims(t, p) {
 				found = append(found, t)
 			}
 		}
 		if len(found) > 0 {
-			return oneOf(narrow(found, p), p)
+			return o.oneOf(o.narrow(found, p), p)
 		}
 		if len(rooms) == 1 && p.page != nil {
 			return writer{room: rooms[0]}
 		}
 	}
-	if found := openOn(p, into); len(found) > 0 {
-		return oneOf(found, p)
+	if found := o.openOn(p, into); len(found) > 0 {
+		return o.oneOf(found, p)
 	}
 	return writer{t: o.lastEnded(f, p)}
 }
 
 // oneOf: if two requests could own a write, it belongs to neither.
-func oneOf(found []*transfer, p piece) writer {
+func (o *oracle) oneOf(found []*transfer, p piece) writer {
 	for _, t := range found {
 		if t.room != found[0].room {
 			return writer{either: found}
 		}
 	}
-	return writer{t: best(found, p)}
+	return writer{t: o.best(found, p)}
 }
 
 // between are the transfers into an instance from a peer; from any, where
@@ -222,9 +222,9 @@ func byXfer(f *lifecycle.Fact, into []*transfer) (found []*transfer) {
 }
 
 // openOn are the open transfers that target the page.
-func openOn(p piece, into []*transfer) (found []*transfer) {
+func (o *oracle) openOn(p piece, into []*transfer) (found []*transfer) {
 	for _, t := range into {
-		if t.open() && t.aims(p) {
+		if t.open() && o.aims(t, p) {
 			found = append(found, t)
 		}
 	}
@@ -264,8 +264,12 @@ func (o *oracle) takes(t *transfer) *request {
 }
 
 // aims reports whether a transfer targets a page, of whatever generation; or,
-// for a staging buffer, its pool.
-func (t *transfer) aims(p piece) bool {
+// for a staging buffer, its pool. Where the receiver said no start, its
+// request's own pages are the targets.
+func (o *oracle) aims(t *transfer, p piece) bool {
+	if r := o.takes(t); !t.received && r != nil {
+		return p.page != nil && p.page.gen.holder == r || p.page == nil && len(r.given[p.pool]) > 0
+	}
 	return slices.ContainsFunc(t.targets, func(g *generation) bool {
 		return g.page == p.page || p.page == nil && g.page.pool == p.pool
 	})
@@ -283,9 +287,9 @@ func (t *transfer) generation(pg *page) (named *generation) {
 
 // narrow prefers, of transfers of several requests, those that target the
 // page, and of these the open ones.
-func narrow(ts []*transfer, p piece) []*transfer {
+func (o *oracle) narrow(ts []*transfer, p piece) []*transfer {
 	for _, want := range []func(*transfer) bool{
-		func(t *transfer) bool { return t.aims(p) },
+		func(t *transfer) bool { return o.aims(t, p) },
 		func(t *transfer) bool { return t.open() },
 	} {
 		var kept []*transfer
@@ -303,10 +307,10 @@ func narrow(ts []*transfer, p piece) []*transfer {
 
 // best is, of the transfers of one room, the one that named the page's present
 // generation, else one that named the page, else the last.
-func best(ts []*transfer, p piece) *transfer {
+func (o *oracle) best(ts []*transfer, p piece) *transfer {
 	chosen := ts[len(ts)-1]
 	for _, t := range ts {
-		if t.aims(p) {
+		if o.aims(t, p) {
 			chosen = t
 		}
 	}
@@ -321,7 +325,7 @@ func best(ts []*transfer, p piece) *transfer {
 // lastEnded is the last ended transfer from the peer on the page.
 func (o *oracle) lastEnded(f *lifecycle.Fact, p piece) (last *transfer) {
 	for _, t := range o.between(f.Inst, f.From) {
-		if t.ended && t.aims(p) && (last == nil || t.endedAt >= last.endedAt) {
+		if t.ended && o.aims(t, p) && (last == nil || t.endedAt >= last.endedAt) {
 			last = t
 		}
 	}
