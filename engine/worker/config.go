@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/kvwitness/kvwitness/engine/kvcache"
+	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/kernels/reference"
+)
+
+// Config of an engine process. Zero durations mean no limit.
+type Config struct {
+	Role scheduler.Role
+	// Instance is the name under which facts about this process are told.
+	Instance string
+	// Pages in all, the null page included, of PageTokens tokens each.
+	Pages, PageTokens int
+	DType             reference.DType
+	// Slots is the number of metadata slots; 0: twice MaxRunning.
+	Slots int
+	// Rank of Ranks prefill processes that bring a share of each page. On decode
+	// Ranks is how many writers each request has.
+	Rank, Ranks int
+
+	ContextTokens int
+	LowerContext  bool
+	MaxQueued     int
+	MaxRunning    int
+	BatchTokens   int
+	ChunkTokens   int
+	// BatchPages bounds the pages of one transfer (prefill).
+	BatchPages            int
+	SlowestPagesPerSecond float64
+
+	BootstrapTimeout, QueueTimeout, TransferTimeout, DrainTimeout time.Duration
+
+	// Drill of the whole process; Keep stays on in spite of it. Off are switched
+	// off without a drill.
+	Drill             scheduler.Drill
+	Keep              []scheduler.Protection
+	DrillEvery        int
+	AllowRequestDrill bool
+	DrillDelay        time.Duration
+	// Scrub zeroes every page when a request ends: what is a drill without any old
+	// bytes to read.
+	Scrub bool
+
+	// Witness hears of everything; nil: nobody does.
+	Witness Witness
+	// Link makes the way to the peers; nil in a unified engine.
+	Link func(*Worker) Link
+	Log  *slog.Logger
+}
+
+// Witness is told of the lifecycle of requests and pages. A publisher implements
+// it; it must neither block nor call back.
+type Witness interface {
+	scheduler.Events
+	// Pool begins a pool; the events of its pages go to what it returns.
+	Pool(spec PoolSpec) kvcache.Events
+}
+
+// PoolSpec is what a Witness may say of a pool.
+type PoolSpec struct {
+	Name          string
+	Role          scheduler.Role
+	Pages         int
+	PageTokens    int
+	ContextTokens int // 0: not said
+	Layout        *scheduler.Layout
+	Regions       []Region
+}
+
+// Region is one buffer of a pool.
+type Region struct {
+	Base, Stride, Bytes uint64
+	Layer               int
+	Part                string
+}
+
+// Link carries out the actions that concern peers. Do is called by the owner of
+// the scheduler and must not block; what comes of it returns by Worker.Post.
+type Link interface {
+	Do(scheduler.Action)
+	Close() error
+}
+
+func (c *Config) complete() {
+	c.Ranks = max(c.Ranks, 1)
+	if c.Slots <= 0 {
+		c.Slots = 2*c.MaxRunning + 1
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// drilled says that faults may be committed here, so that peers may write to pages
+// that are being read.
+func (c *Config) drilled() bool { return c.Drill != scheduler.NoDrill || c.AllowRequestDrill }
+
+// heads is how many kv heads a page is said to have: the fault of drill
+// layout-mismatch is to lay all heads of a token side by side, as if they were one.
+func (c *Config) heads(heads int) int {
+	if c.Transposed() {
+		return 1
+	}
+	return heads
+}
+
+// Transposed says whether pages leave in another layout (drill layout-mismatch).
+func (c *Config) Transposed() bool {
+	return c.Drill == scheduler.LayoutMismatch && c.Role == scheduler.Prefill
+}
