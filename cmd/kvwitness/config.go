@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,18 @@ func loadConfig(cmd *cobra.Command) (config.Config, config.Origin, error) {
 		return config.Config{}, nil, err
 	}
 	return config.Load(config.Source{File: file, Env: os.Environ(), Flags: cmd.Flags()})
+}
+
+// logger logs what the settings ask for.
+func logger(cfg config.Log, notes io.Writer) *slog.Logger {
+	var level slog.Level
+	// The settings allow only names that slog knows.
+	_ = level.UnmarshalText([]byte(cfg.Level))
+	options := &slog.HandlerOptions{Level: level}
+	if cfg.Format == "json" {
+		return slog.New(slog.NewJSONHandler(notes, options))
+	}
+	return slog.New(slog.NewTextHandler(notes, options))
 }
 
 func configCommand() *cobra.Command {

@@ -3,7 +3,9 @@ package main
 import (
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -55,6 +57,9 @@ func replayFiles(cmd *cobra.Command, cfg config.Config, files []string, asJSON, 
 	defer traces.Close()
 
 	out, notes := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	log := logger(cfg.Log, notes)
+	log.Debug("traces opened", "files", len(files), "settle", cfg.Judge.Settle, "cores", runtime.GOMAXPROCS(0))
+	began := time.Now()
 	look := lookOf(out)
 	look.Verdicts, look.Wall = verdicts, traces.Wall
 	if _, terminal := widthOf(notes); terminal {
@@ -71,6 +76,7 @@ func replayFiles(cmd *cobra.Command, cfg config.Config, files []string, asJSON, 
 	}
 	cfg.Judge.HoldVerdicts = true
 	summary, err := replay.Run(traces, ledger.New(cfg.Judge), output)
+	log.Debug("replay ended", "facts", summary.Facts, "findings", summary.Found(), "took", time.Since(began).Round(time.Millisecond))
 	if err != nil {
 		return err
 	}

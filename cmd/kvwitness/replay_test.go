@@ -28,6 +28,15 @@ func TestTheExitStatusSaysWhatWasFound(t *testing.T) {
 	kvwitness(t, "replay", "/nowhere/a").expect(t, statusError, "/nowhere/a")
 }
 
+func TestTheLogSaysWhatTheSettingsAskFor(t *testing.T) {
+	path := file(t, "a", harmless)
+	if r := kvwitness(t, "replay", path); r.notes != "" {
+		t.Errorf("it logs unasked: %s", r.notes)
+	}
+	kvwitness(t, "replay", "--log-level", "debug", path).expect(t, statusFine, `level=DEBUG msg="replay ended" facts=1 findings=0`)
+	kvwitness(t, "replay", "--log-level", "debug", "--log-format", "json", path).expect(t, statusFine, `"msg":"replay ended","facts":1`)
+}
+
 func TestTheIncidentIsFoundAndExplained(t *testing.T) {
 	r := kvwitness(t, "replay", "../../test/traces/incident.jsonl")
 	r.expect(t, statusFound, "short_handoff", "stale_read", "rejected_handoff", "capacity_inversion",

@@ -64,9 +64,15 @@ func files(t *testing.T, each func(path, text string)) {
 	}
 }
 
+var parsed []source // by the first test that asks
+
 // sources are all Go files but generated ones.
 func sources(t *testing.T) (all []source) {
 	t.Helper()
+	if parsed != nil {
+		return parsed
+	}
+	defer func() { parsed = all }()
 	files(t, func(p, text string) {
 		if filepath.Ext(p) != ".go" || generated.MatchString(text) {
 			return
