@@ -214,25 +214,23 @@ func (o *oracle) finish(e *entry, r *request) {
 }
 
 func (o *oracle) reserve(e *entry, r *request, pages []*page) {
+	if e.Holder != "cache" {
+		o.give(pages, r)
+		return
+	}
 	for _, pg := range pages {
-		if e.Holder == "cache" {
-			o.handOut(pg, nil, true)
-			pg.cached = &reference{}
-		} else {
-			o.give(pg, r)
-		}
+		o.handOut(pg, nil, true)
+		pg.cached = &reference{}
 	}
 }
 
 func (o *oracle) share(e *entry, r *request, pages []*page) {
+	pages = slices.DeleteFunc(pages, func(pg *page) bool { return pg.ref(r) != nil })
 	for _, pg := range pages {
-		if pg.ref(r) != nil {
-			continue
-		}
 		pg.refs = append(pg.refs, &reference{req: r, domain: e.Domain})
 		pg.gen.over = false
-		r.gave(pg, true)
 	}
+	r.gave(pages, true)
 }
 
 func (o *oracle) write(e *entry, r *request, pages []*page) {

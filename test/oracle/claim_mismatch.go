@@ -36,10 +36,14 @@ func (h *handoff) completedOK() bool {
 // claimedPages are the pages that the handoff named or its request was given.
 func (o *oracle) claimedPages(h *handoff) []*generation {
 	gens := h.named()
+	seen := map[*generation]bool{}
+	for _, g := range gens {
+		seen[g] = true
+	}
 	if r := h.request(); r != nil {
 		for _, list := range r.given {
 			for _, g := range list {
-				if !g.shared && !slices.Contains(gens, g.gen) {
+				if !g.shared && !seen[g.gen] {
 					gens = append(gens, g.gen)
 				}
 			}

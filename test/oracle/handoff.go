@@ -273,11 +273,7 @@ func (o *oracle) reserveOnWire(e *entry, req *request, pages []*page) {
 	if !o.reservesOnWire(e) {
 		return
 	}
-	for _, pg := range pages {
-		if pg.ref(req) == nil {
-			o.give(pg, req)
-		}
-	}
+	o.give(o.notOwn(e, pages), req)
 }
 
 // ends finds the record that a completion or a drain speaks of: inst and peer

@@ -67,9 +67,11 @@ func (o *oracle) poolsOf(h *handoff) (pools []*pool) {
 
 // named are the targets that the receiver named.
 func (h *handoff) named() (gens []*generation) {
+	seen := map[*generation]bool{}
 	for _, t := range h.transfers() {
 		for _, g := range t.targets {
-			if !slices.Contains(gens, g) {
+			if !seen[g] {
+				seen[g] = true
 				gens = append(gens, g)
 			}
 		}
@@ -79,10 +81,10 @@ func (h *handoff) named() (gens []*generation) {
 
 func (o *oracle) owedIn(h *handoff, p *pool) owed {
 	w := owed{pool: p}
-	var named []*generation
+	named := map[*generation]bool{}
 	for _, g := range h.named() {
 		if g.page.pool == p {
-			named = append(named, g)
+			named[g] = true
 			if !g.local() {
 				w.pages = append(w.pages, g)
 			}
@@ -94,7 +96,7 @@ func (o *oracle) owedIn(h *handoff, p *pool) owed {
 	}
 	union := int64(len(named))
 	for _, g := range pages {
-		if !slices.Contains(named, g) {
+		if !named[g] {
 			w.pages = append(w.pages, g)
 			union++
 		}

@@ -200,29 +200,36 @@ func (o *oracle) handOut(pg *page, holder *request, byCache bool) *generation {
 	return pg.gen
 }
 
-// give hands a new generation to a request (nil: to a nameless holder).
-func (o *oracle) give(pg *page, r *request) {
-	o.handOut(pg, r, false)
-	pg.refs = append(pg.refs, &reference{req: r, reserved: true})
-	pg.gen.unknown = r == nil
-	r.gave(pg, false)
+// give hands new generations of pages to a request (nil: to a nameless
+// holder).
+func (o *oracle) give(pages []*page, r *request) {
+	for _, pg := range pages {
+		o.handOut(pg, r, false)
+		pg.refs = append(pg.refs, &reference{req: r, reserved: true})
+		pg.gen.unknown = r == nil
+	}
+	r.gave(pages, false)
 }
 
-// gave notes the logical order of a request's pages. Who holds nothing in a
-// pool begins anew there.
-func (r *request) gave(pg *page, shared bool) {
-	if r == nil {
+// gave notes the logical order of a request's pages. What it gave back before
+// does not count any more.
+func (r *request) gave(pages []*page, shared bool) {
+	if r == nil || len(pages) == 0 {
 		return
 	}
-	list := r.given[pg.pool]
-	held := slices.ContainsFunc(list, func(g given) bool {
-		return g.gen != pg.gen && g.gen.page.gen == g.gen && g.gen.page.ref(r) != nil
-	})
-	if !held {
-		list = nil
+	p := pages[0].pool
+	anew := map[*page]bool{}
+	for _, pg := range pages {
+		anew[pg] = true
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(g given) bool { return g.gen.page == pg })
-	r.given[pg.pool] = append(list, given{pg.gen, shared})
+	list := slices.DeleteFunc(slices.Clone(r.given[p]), func(g given) bool {
+		pg := g.gen.page
+		return anew[pg] || pg.gen != g.gen || pg.ref(r) == nil
+	})
+	for _, pg := range pages {
+		list = append(list, given{pg.gen, shared})
+	}
+	r.given[p] = list
 }
 
 // drop ends a request's reference.
@@ -253,7 +260,7 @@ func (o *oracle) laidIn(g *generation) *content {
 	return g.source
 }
 
-// reserverBefore reports whether an earlier generation of the page was the
+// wasOf reports whether an earlier generation of the page was the
 // request's, or the present one is and is over.
 func (pg *page) wasOf(r *request) bool {
 	if r == nil {

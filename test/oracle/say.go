@@ -31,6 +31,7 @@ type charge struct {
 	who                party
 	pool               string
 	pages              []struck
+	has                map[*page]bool
 	victims            []*request
 	claim, observation string
 }
@@ -47,17 +48,25 @@ func (c *charges) of(k finding.Kind, f *lifecycle.Fact, who party, pool string) 
 			return ch
 		}
 	}
-	ch := &charge{kind: k, fact: f, who: who, pool: pool}
+	ch := &charge{kind: k, fact: f, who: who, pool: pool, has: map[*page]bool{}}
 	c.list = append(c.list, ch)
 	return ch
 }
 
+// strike adds a page, once.
+func (ch *charge) strike(s struck) {
+	if !ch.has[s.page] {
+		ch.has[s.page] = true
+		ch.pages = append(ch.pages, s)
+	}
+}
+
 // page adds a page to a charge. Whoever else holds it is hit by it.
 func (c *charges) page(ch *charge, pg *page) {
-	if slices.ContainsFunc(ch.pages, func(s struck) bool { return s.page == pg }) {
+	if ch.has[pg] {
 		return
 	}
-	ch.pages = append(ch.pages, struck{pg, c.o.lies(pg)})
+	ch.strike(struck{pg, c.o.lies(pg)})
 	for _, ref := range pg.refs {
 		if ref.req != nil && ref.req != ch.who.req {
 			ch.victims = append(ch.victims, ref.req)
@@ -101,9 +110,7 @@ func (c *charges) merge(others *charges) {
 		ch.claim, ch.observation = x.claim, x.observation
 		ch.victims = append(ch.victims, x.victims...)
 		for _, p := range x.pages {
-			if !slices.ContainsFunc(ch.pages, func(s struck) bool { return s.page == p.page }) {
-				ch.pages = append(ch.pages, p)
-			}
+			ch.strike(p)
 		}
 	}
 }

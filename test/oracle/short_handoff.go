@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
@@ -201,17 +202,17 @@ func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
 	if r == nil || r.room == nil {
 		return nil
 	}
+	isRead := map[*generation]bool{}
+	for _, pg := range pages {
+		isRead[pg.gen] = true
+	}
 	for _, h := range r.room.handoffs {
 		if h.receiver != r.inst.name || h.judged || !h.isReceiver() || h.request() != r {
 			continue
 		}
 		for _, w := range o.owed(h) {
-			for _, g := range w.pages {
-				for _, pg := range pages {
-					if pg.gen == g {
-						return h
-					}
-				}
+			if slices.ContainsFunc(w.pages, func(g *generation) bool { return isRead[g] }) {
+				return h
 			}
 		}
 	}

@@ -92,7 +92,7 @@ func (o *oracle) decideRead(w *waitingRead) {
 		default:
 			ch := c.of(finding.StaleRead, w.fact, who, u.gen.page.pool.name)
 			ch.claim, ch.observation = "the page was read", "it was not written in this generation"
-			ch.pages = append(ch.pages, u.charge)
+			ch.strike(u.charge)
 			ch.victims = append(ch.victims, u.hit...)
 		}
 	}
