@@ -128,9 +128,11 @@ func (s *Summary) lacks() (lacks []string) {
 	return lacks
 }
 
-// forgotten adds up what was beyond limits.
+// forgotten adds up what was beyond limits. Requests that had ended are not
+// among it: to forget those is how a ledger stays small, and costs nothing
+// unless facts about them come late, which are counted as such.
 func forgotten(f ledger.Forgotten) uint64 {
-	return f.Instances + f.Pools + f.Requests + f.Ended + f.Transfers + f.Activity + f.Fragments +
+	return f.Instances + f.Pools + f.Requests + f.Transfers + f.Activity + f.Fragments +
 		f.Releases + f.Given + f.Window + f.Digests + f.Pending + f.Peers + f.Samples
 }
 
