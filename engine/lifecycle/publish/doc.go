@@ -32,5 +32,7 @@
 //   - The scheduler numbers transfers for itself, on both sides. The receiver's
 //     are named r1, r2, …, the sender's s1, s2, …, so that they are not taken for
 //     one another.
-//   - The tokens of a sender's completions are in all, as the format has it.
+//   - The tokens of a sender's completions are in all, as the format has it. Only a
+//     receiver's completion is marked last, and of several writers the last one's:
+//     a handoff is judged at last, and what a sender has sent may lie on the way.
 package publish

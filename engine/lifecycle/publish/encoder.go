@@ -157,10 +157,10 @@ func (e *encoder) tellTransfer(ev *event) {
 	case transferStarted:
 		e.tellStarted(ev)
 	case transferCompleted:
-		f.Ev, f.Outcome, f.Last = lifecycle.TransferCompleted, lifecycle.Failed, ev.last && ev.yes
+		f.Ev, f.Outcome = lifecycle.TransferCompleted, lifecycle.Failed
 		if ev.yes {
 			f.Outcome = lifecycle.OK
-			f.Tokens = e.tokensInAll(ev)
+			f.Tokens, f.Last = e.tokensInAll(ev), ev.last && e.hasAll(ev)
 		}
 		e.say()
 	case transferDrained:
@@ -208,6 +208,13 @@ func (e *encoder) transferPool() *poolBook {
 		}
 	}
 	return nil
+}
+
+// hasAll reports whether nothing more of the room is to come here. Only a receiver
+// can know, and only when its last writer has said so.
+func (e *encoder) hasAll(ev *event) bool {
+	tr := e.b.xfers[ev.xfer]
+	return ev.side == scheduler.Receiver && tr != nil && tr.req.xfers == 1
 }
 
 // tokensInAll is what a completion says of tokens: a receiver is told of all of

@@ -71,6 +71,7 @@ type xferCopy struct {
 
 // take copies the books into s, whose memory is used again.
 func (e *encoder) take(s *snapshot, batch uint64) {
+	e.t = max(e.t+1, e.id.Now()) // after all that was said, before all that will be
 	s.id, s.t, s.step, s.batch = e.id, e.t, int64(e.at.Step), batch
 	s.seq = lifecycle.Opt[uint64]{}
 	if e.seq > 0 {
