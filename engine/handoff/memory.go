@@ -93,6 +93,21 @@ func (m *Memory) Copy(c kvcache.Copy) {
 	}
 }
 
+// Scrub clears the tags of pages that nobody uses, and then their bytes.
+func (m *Memory) Scrub(pages []kvcache.PageID) {
+	m.Lock()
+	defer m.Unlock()
+	regions := m.Pages.Regions()
+	for _, p := range pages {
+		for layer := range m.Pages.Tags() {
+			m.Pages.SetWritten(layer, int(p), 0)
+		}
+		for i := range regions {
+			clear(regions[i].Page(int(p)))
+		}
+	}
+}
+
 // Addresses is where a receiver's memory lies, as a sender is told.
 type Addresses struct {
 	Pages    []uint64 // base of each region: layer 0 k, layer 0 v, layer 1 k, …

@@ -42,8 +42,8 @@ type Config struct {
 	DrillEvery        int
 	AllowRequestDrill bool
 	DrillDelay        time.Duration
-	// Scrub zeroes every page when a request ends: what is a drill without any old
-	// bytes to read.
+	// Scrub zeroes pages before they are named to a peer, so that a drill finds no
+	// old bytes to read.
 	Scrub bool
 
 	// Witness hears of everything; nil: nobody does.
@@ -80,7 +80,8 @@ type Region struct {
 }
 
 // Link carries out the actions that concern peers. Do is called by the owner of
-// the scheduler and must not block; what comes of it returns by Worker.Post.
+// the scheduler and must not block; what comes of it returns by Worker.Post, from
+// another goroutine. It is told of the end of each request too.
 type Link interface {
 	Do(scheduler.Action)
 	Close() error

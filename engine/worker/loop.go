@@ -69,15 +69,30 @@ func (w *Worker) step(ev scheduler.Event) {
 			w.answer(a.Req).emit()
 		case scheduler.Answer:
 			w.end(a.Req, a.Outcome)
+			w.tellLink(a)
 		case scheduler.Reject:
 			w.end(a.Req, scheduler.Outcome{Status: a.Status, Finish: scheduler.FinishError, Err: a.Err})
 		case scheduler.Retracted:
 			w.cfg.Log.Debug("request retracted", "req", uint64(a.Req))
+		case scheduler.SendTargets:
+			w.scrub(a.Pages)
+			w.tellLink(a)
 		default:
-			if w.link != nil {
-				w.link.Do(action)
-			}
+			w.tellLink(a)
 		}
+	}
+}
+
+func (w *Worker) tellLink(a scheduler.Action) {
+	if w.link != nil {
+		w.link.Do(a)
+	}
+}
+
+// scrub zeroes pages before they are named to a peer, where that is asked for.
+func (w *Worker) scrub(pages []kvcache.PageID) {
+	if w.cfg.Scrub {
+		w.memory.Scrub(pages)
 	}
 }
 

@@ -57,3 +57,11 @@ func (w *Worker) firstToken(e scheduler.Completed) scheduler.Completed {
 	}
 	return e
 }
+
+// PromptTokens of a request that is here; 0 if it is not.
+func (w *Worker) PromptTokens(req kvcache.Req) int {
+	if a := w.answer(req); a != nil {
+		return len(a.request.Prompt)
+	}
+	return 0
+}

@@ -100,8 +100,11 @@ func (w *Worker) open() (err error) {
 func (w *Worker) openPools() (err error) {
 	c, verify := &w.cfg, kvcache.VerifyFromEnv()
 	kv := kvcache.Config{
-		Name: "kv", Pages: c.Pages, PageTokens: c.PageTokens, DrainTimeout: c.DrainTimeout, BatchPages: c.BatchPages,
+		Name: "kv", Pages: c.Pages, PageTokens: c.PageTokens, DrainTimeout: c.DrainTimeout,
 		Tagged: true, TagWords: w.memory.PageTags(), Verify: verify,
+	}
+	if c.Role == scheduler.Prefill { // a receiver names all of a request's pages at once
+		kv.BatchPages = c.BatchPages
 	}
 	aux := kvcache.Config{
 		Name: "aux", Pages: c.Slots, PageTokens: 1, DrainTimeout: c.DrainTimeout,

@@ -1,0 +1,202 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kvwitness/kvwitness/engine/api"
+)
+
+const (
+	// watchInterval is how often instances are asked how they are.
+	watchInterval = time.Second
+	watchTimeout  = 3 * time.Second
+	maxInfo       = 1 << 20
+)
+
+// Config of a router: the URLs of the APIs.
+type Config struct {
+	Prefills, Decodes []string
+	Log               *slog.Logger
+}
+
+// Router is safe for use by any goroutines.
+type Router struct {
+	cfg      Config
+	client   *http.Client
+	prefills []*instance
+	decodes  []*instance
+	turn     atomic.Uint64
+	stopping atomic.Bool
+	cancel   context.CancelFunc
+	wg       sync.WaitGroup
+}
+
+// instance is one API, and what its server_info says; nil while it does not.
+type instance struct {
+	url  *url.URL
+	info atomic.Pointer[api.Info]
+}
+
+// New makes a router and begins to watch the instances.
+func New(cfg Config) (*Router, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	r := &Router{cfg: cfg, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	for _, side := range []struct {
+		urls []string
+		to   *[]*instance
+	}{{cfg.Prefills, &r.prefills}, {cfg.Decodes, &r.decodes}} {
+		for _, text := range side.urls {
+			u, err := url.Parse(text)
+			if err != nil || u.Scheme != "http" || u.Host == "" {
+				return nil, fmt.Errorf("router: %q is not the URL of an instance: want http://HOST:PORT", text)
+			}
+			*side.to = append(*side.to, &instance{url: u})
+		}
+	}
+	if len(r.prefills) == 0 || len(r.decodes) == 0 {
+		return nil, errors.New("router: name at least one prefill and one decode instance")
+	}
+	var ctx context.Context
+	ctx, r.cancel = context.WithCancel(context.Background())
+	for _, i := range append(append([]*instance{}, r.prefills...), r.decodes...) {
+		r.wg.Go(func() { r.watch(ctx, i) })
+	}
+	return r, nil
+}
+
+// watch keeps what is known of an instance fresh.
+func (r *Router) watch(ctx context.Context, i *instance) {
+	for {
+		info, err := r.ask(ctx, i)
+		if (err == nil) != (i.info.Load() != nil) {
+			r.cfg.Log.Info("instance", "url", i.url.String(), "up", err == nil)
+		}
+		i.info.Store(info)
+		wait := watchInterval
+		if err != nil {
+			wait /= 5
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (r *Router) ask(ctx context.Context, i *instance) (*api.Info, error) {
+	ctx, cancel := context.WithTimeout(ctx, watchTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, i.url.JoinPath("server_info").String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var info api.Info
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("server_info: %s", resp.Status)
+	}
+	return &info, json.NewDecoder(io.LimitReader(resp.Body, maxInfo)).Decode(&info)
+}
+
+// Ready says whether each side has an instance that answers.
+func (r *Router) Ready() bool { return r.pick(r.prefills) != nil && r.pick(r.decodes) != nil }
+
+// pick takes the next instance that is up; nil: none.
+func (r *Router) pick(of []*instance) *instance {
+	first := r.turn.Add(1)
+	for n := range of {
+		if i := of[(first+uint64(n))%uint64(len(of))]; i.info.Load() != nil {
+			return i
+		}
+	}
+	return nil
+}
+
+// Stop makes every further request a 503.
+func (r *Router) Stop() { r.stopping.Store(true) }
+
+// Close ends the watching.
+func (r *Router) Close() {
+	r.cancel()
+	r.wg.Wait()
+	r.client.CloseIdleConnections()
+}
+
+// Handler routes requests.
+func (r *Router) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/completions", r.generate)
+	mux.HandleFunc("POST /v1/chat/completions", r.generate)
+	mux.HandleFunc("GET /v1/models", r.models)
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
+		if !r.Ready() || r.stopping.Load() {
+			api.WriteError(w, api.Refuse(http.StatusServiceUnavailable, "", "no pair of instances is ready"))
+			return
+		}
+		api.WriteJSON(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		api.WriteError(w, api.Refuse(http.StatusNotFound, "", "no such path or method"))
+	})
+	return mux
+}
+
+// models asks a decode instance: the effective context is the lower one of both.
+func (r *Router) models(w http.ResponseWriter, req *http.Request) {
+	d := r.pick(r.decodes)
+	if d == nil {
+		api.WriteError(w, api.Refuse(http.StatusServiceUnavailable, "", "no decode instance is ready"))
+		return
+	}
+	resp, err := r.forward(req.Context(), req, d, nil)
+	if err != nil {
+		api.WriteError(w, api.Refuse(http.StatusBadGateway, "", "decode does not answer"))
+		return
+	}
+	relay(w, resp)
+}
+
+// join adds the room and who meets in it to a body.
+func join(raw []byte, p, d *instance) ([]byte, error) {
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &body); err != nil || body == nil {
+		return nil, errors.New("the body is not a JSON object")
+	}
+	add := map[string]any{
+		"bootstrap_host": p.url.Hostname(), "bootstrap_port": p.info.Load().BootstrapPort,
+		"bootstrap_room": rand.Int64N(1<<62) + 1, "bootstrap_decode": d.info.Load().Control,
+	}
+	for k, v := range add {
+		body[k], _ = json.Marshal(v) // of strings and numbers
+	}
+	return json.Marshal(body)
+}
+
+// address of an instance for its errors, without what a URL may hide.
+func (i *instance) address() string {
+	port := i.url.Port()
+	if port == "" {
+		port = strconv.Itoa(80)
+	}
+	return net.JoinHostPort(i.url.Hostname(), port)
+}
