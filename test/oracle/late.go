@@ -61,7 +61,7 @@ func (o *oracle) openLate(e *entry) {
 	f := *e.Fact
 	f.Spec = &attached
 	o.noteSpeaker(e)
-	o.open(&entry{&f, e.a, e.n})
+	o.open(&entry{Fact: &f, a: e.a, n: e.n})
 }
 
 // forgetPages makes the pages that a fact names unknown.

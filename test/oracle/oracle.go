@@ -65,14 +65,15 @@ type oracle struct {
 	cfg Config
 
 	// order.go
-	offsets map[string]int64 // by node
-	window  []*entry         // arrived, not applied
-	arrived int
-	highest int64 // the highest time that arrived
-	begun   bool  // whether one arrived at all
-	streams map[streamKey]*stream
-	now     int64 // the time of the facts that are applied
-	applied int   // how many were: an order finer than time
+	offsets  map[string]int64 // by node
+	window   []*entry         // arrived and not applied, by time
+	openings []*entry         // of these, the pool_opened that name an epoch
+	arrived  int
+	highest  int64 // the highest time that arrived
+	begun    bool  // whether one arrived at all
+	streams  map[streamKey]*stream
+	now      int64 // the time of the facts that are applied
+	applied  int   // how many were: an order finer than time
 
 	released []batchRelease // by the batch that is applied (R3c)
 

@@ -44,7 +44,7 @@ func (o *oracle) arrive(f *lifecycle.Fact) {
 	if f.Ev == lifecycle.ClockOffset {
 		o.offsets[f.Node] = f.NS
 	}
-	e := &entry{f, minus(f.T, o.offsets[f.Node]), o.arrived}
+	e := &entry{Fact: f, a: minus(f.T, o.offsets[f.Node]), n: o.arrived}
 	o.arrived++
 	if o.isDuplicate(e) || o.isOver(e) {
 		return
@@ -56,7 +56,11 @@ func (o *oracle) arrive(f *lifecycle.Fact) {
 	if late {
 		o.late(e)
 	} else {
-		o.window = append(o.window, e)
+		at, _ := slices.BinarySearchFunc(o.window, e, byTime)
+		o.window = slices.Insert(o.window, at, e)
+		if e.Ev == lifecycle.PoolOpened && e.Epoch.Has {
+			o.openings = append(o.openings, e)
+		}
 	}
 	o.applyUpTo(minus(o.highest, o.cfg.Settle))
 }
@@ -69,8 +73,8 @@ func (o *oracle) epochOf(e *entry) epoch {
 	}
 	current := o.inst(e.Inst).epoch
 	var opening *entry
-	for _, w := range o.window {
-		if w.Ev != lifecycle.PoolOpened || w.Inst != e.Inst || !w.Epoch.Has || w.a > e.a || o.isOver(w) {
+	for _, w := range o.openings {
+		if w.Inst != e.Inst || w.a > e.a || o.isOver(w) {
 			continue
 		}
 		if opening == nil || w.a >= opening.a {
@@ -95,7 +99,7 @@ func (o *oracle) isDuplicate(e *entry) bool {
 		return true
 	}
 	return slices.ContainsFunc(o.window, func(w *entry) bool {
-		return w != e && w.n < e.n && w.Seq == e.Seq && o.keyOf(w) == k
+		return w.Seq == e.Seq && o.sameStream(w, e)
 	})
 }
 
@@ -117,9 +121,10 @@ func (o *oracle) isOvertaken(e *entry) bool {
 // applyUpTo applies everything up to a time, batch by batch.
 func (o *oracle) applyUpTo(limit int64) {
 	for batch := o.nextBatch(limit); len(batch) > 0; batch = o.nextBatch(limit) {
-		o.window = slices.DeleteFunc(o.window, func(w *entry) bool { return slices.Contains(batch, w) })
-		o.now = max(o.now, batch[0].a)
-		if o.applied == 0 {
+		applied := func(w *entry) bool { return slices.Contains(batch, w) }
+		o.window = slices.DeleteFunc(o.window, applied)
+		o.openings = slices.DeleteFunc(o.openings, applied)
+		if o.applied == 0 || batch[0].a > o.now {
 			o.now = batch[0].a
 		}
 		o.judgeDue(o.now, batch[0])
@@ -131,29 +136,34 @@ func (o *oracle) applyUpTo(limit int64) {
 // stream holds back, and the facts that have no order with it (R3): of equal
 // inst, src, epoch and t. It is in the order of arrival.
 func (o *oracle) nextBatch(limit int64) []*entry {
-	keys := map[*entry]streamKey{}
-	for _, w := range o.window {
-		keys[w] = o.keyOf(w)
-	}
-	together := func(w, x *entry) bool { return keys[w] == keys[x] && w.T == x.T && x.a <= limit }
+	together := func(w, x *entry) bool { return w.T == x.T && x.a <= limit && o.sameStream(w, x) }
 	heldBack := func(w *entry) bool {
-		return slices.ContainsFunc(o.window, func(x *entry) bool {
-			return w.Seq.Has && x.Seq.Has && x.Seq.V < w.Seq.V && keys[x] == keys[w] && !together(w, x)
+		return w.Seq.Has && slices.ContainsFunc(o.window, func(x *entry) bool {
+			return x.Seq.Has && x.Seq.V < w.Seq.V && o.sameStream(w, x) && !together(w, x)
 		})
 	}
-	for _, first := range slices.SortedStableFunc(slices.Values(o.window), byTime) {
-		if first.a > limit || heldBack(first) {
+	for _, first := range o.window {
+		if first.a > limit {
+			break
+		}
+		if heldBack(first) {
 			continue
 		}
 		var batch []*entry
 		for _, w := range o.window {
-			if together(first, w) && !heldBack(w) {
+			if w == first || together(first, w) && !heldBack(w) {
 				batch = append(batch, w)
 			}
 		}
+		slices.SortFunc(batch, func(a, b *entry) int { return cmp.Compare(a.n, b.n) })
 		return batch
 	}
 	return nil
 }
 
+func (o *oracle) sameStream(w, x *entry) bool {
+	return w.Inst == x.Inst && w.Src == x.Src && o.epochOf(w) == o.epochOf(x)
+}
+
+// byTime is the order of the window; what arrived first comes first of equals.
 func byTime(a, b *entry) int { return cmp.Or(cmp.Compare(a.a, b.a), cmp.Compare(a.n, b.n)) }

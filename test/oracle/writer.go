@@ -151,7 +151,9 @@ func (o *oracle) settlePosts(e *entry) {
 			continue
 		}
 		for _, p := range t.posted {
-			p.known = p.known.with(e.Addr, e.Addr+e.Bytes)
+			if !p.fact.QP.Has || !e.QP.Has || p.fact.QP == e.QP {
+				p.known = p.known.with(e.Addr, e.Addr+e.Bytes)
+			}
 		}
 	}
 }
