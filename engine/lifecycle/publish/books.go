@@ -68,7 +68,7 @@ type reqBook struct {
 	in             []heldIn // by pool
 	held           int      // references
 	xfers          int      // open
-	sent           []sentTo
+	sent           []sent
 }
 
 // heldIn are a request's references in one pool, in the order of its tokens:
@@ -85,8 +85,8 @@ type ownRun struct {
 	born uint64
 }
 
-// sentTo counts the tokens that a sender has completed for one peer.
-type sentTo struct {
+// sent counts the tokens that a sender has completed for one peer.
+type sent struct {
 	peer   string
 	tokens int64
 }
@@ -141,6 +141,17 @@ func (b *books) request(id kvcache.Req) *reqBook {
 	*r = reqBook{party: &party{id: id, name: decimal(uint64(id))}, in: in, sent: r.sent[:0]}
 	b.reqs[id] = r
 	return r
+}
+
+// sentTo is the sum for a peer.
+func (r *reqBook) sentTo(peer string) *int64 {
+	for i := range r.sent {
+		if r.sent[i].peer == peer {
+			return &r.sent[i].tokens
+		}
+	}
+	r.sent = append(r.sent, sent{peer: peer})
+	return &r.sent[len(r.sent)-1].tokens
 }
 
 // settle forgets a request that has ended and holds nothing.

@@ -169,11 +169,14 @@ func (e *encoder) decideNow() {
 	}
 }
 
-// letGo says what waits on the pages that are meant.
-func (e *encoder) letGo(pb *poolBook, meant func(at uint32) bool) {
-	for at := range pb.waiting {
-		if meant(at) {
-			e.waits = append(e.waits, lifecycle.Run{First: at, Count: 1})
+// letGoAll says the end of every reference that waits.
+func (e *encoder) letGoAll(pb *poolBook) {
+	if len(pb.waiting)+pb.evictions == 0 {
+		return
+	}
+	for at := range pb.pages {
+		if pb.pages[at].marks&(releaseWaits|evictionWaits) != 0 {
+			e.waits = lifecycle.Runs(e.waits).Append(uint32(at))
 		}
 	}
 	e.letGoPages(pb)

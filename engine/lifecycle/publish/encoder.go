@@ -56,14 +56,16 @@ func (e *encoder) tellAll(half *events) {
 	}
 }
 
-// lose leaves the numbers of what was lost out, so that their absence shows.
+// lose leaves the numbers of what was lost out, so that their absence shows. Whether
+// what waits for a drain still waits is not known any more: it is let go, after the
+// gap, where that accuses nobody.
 func (e *encoder) lose(events uint64) {
-	e.decideNow()
+	e.seq += events
+	e.undecided = e.undecided[:0]
 	for _, pb := range e.b.pools {
-		e.letGo(pb, func(uint32) bool { return true })
+		e.letGoAll(pb)
 	}
 	e.b.forget()
-	e.seq += events
 }
 
 // say gives the fact in hand its head and sends it.
@@ -218,27 +220,18 @@ func (e *encoder) hasAll(ev *event) bool {
 }
 
 // tokensInAll is what a completion says of tokens: a receiver is told of all of
-// them, a sender counts them batch by batch.
+// them, a sender counts them batch by batch and says them with the last.
 func (e *encoder) tokensInAll(ev *event) lifecycle.Opt[int64] {
-	if !ev.has {
-		return lifecycle.Opt[int64]{}
-	}
 	if ev.side == scheduler.Receiver {
-		return lifecycle.Some(ev.n[0])
+		return lifecycle.Opt[int64]{V: ev.n[0], Has: ev.has}
 	}
 	tr := e.b.xfers[ev.xfer]
-	if tr == nil {
-		return lifecycle.Opt[int64]{} // it began before a loss
+	if tr == nil || !tr.req.admitted {
+		return lifecycle.Opt[int64]{} // what was sent before a loss is not known
 	}
-	sent := tr.req.sent
-	for i := range sent {
-		if sent[i].peer == ev.name {
-			sent[i].tokens += ev.n[0]
-			return lifecycle.Some(sent[i].tokens)
-		}
-	}
-	tr.req.sent = append(sent, sentTo{ev.name, ev.n[0]})
-	return lifecycle.Some(ev.n[0])
+	sum := tr.req.sentTo(ev.name)
+	*sum += ev.n[0]
+	return lifecycle.Opt[int64]{V: *sum, Has: ev.has && ev.last}
 }
 
 // eachChunk says the fact in hand once for each part of runs that fits into one

@@ -360,15 +360,25 @@ func (sp *speaker) keyed(c *poolCopy, runs lifecycle.Runs, meant func(*pageBook)
 	sp.sayPages(these)
 }
 
-// transfers says the pages of open transfers that are still of the generation
-// that was named.
+// transfers says the pages of open transfers, as far as they can be named: those of
+// the generation that was meant, if its request still holds them. Of what its
+// request gave up, while others or the cache hold it, nothing can be said that a
+// judge would not take for a stranger's transfer.
 func (sp *speaker) transfers() {
+	if len(sp.s.xfers) == 0 {
+		return
+	}
+	c := sp.s.main()
 	for i := range sp.s.xfers {
 		x := &sp.s.xfers[i]
+		shared := sp.s.sharedBy(x.of.req, c)
 		var runs lifecycle.Runs
 		for _, run := range x.pages {
 			for at := run.First; at < run.End(); at++ {
-				if sp.s.main().pages[at].born <= x.tick {
+				p := &c.pages[at]
+				_, shares := shared[at]
+				own := p.marks&ownerHolds != 0 && p.owner.id == x.of.req
+				if p.born <= x.tick && (own || shares || c.class(at) == ofNobody) {
 					runs = runs.Append(at)
 				}
 			}
@@ -376,6 +386,22 @@ func (sp *speaker) transfers() {
 		sp.transfer(x)
 		sp.sayPages(runs)
 	}
+}
+
+// sharedBy is the pages that a request shares.
+func (s *snapshot) sharedBy(req kvcache.Req, c *poolCopy) map[uint32]struct{} {
+	pages := map[uint32]struct{}{}
+	for _, r := range s.reqs {
+		if r.id != req {
+			continue
+		}
+		for _, run := range r.in[c.pool.index].shares {
+			for at := run.First; at < run.End(); at++ {
+				pages[at] = struct{}{}
+			}
+		}
+	}
+	return pages
 }
 
 // main is the pool that transfers are about; there is one if there are transfers.

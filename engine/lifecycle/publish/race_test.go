@@ -1,0 +1,6 @@
+//go:build race
+
+package publish
+
+// raceEnabled: what is measured is the detector.
+const raceEnabled = true
