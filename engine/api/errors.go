@@ -44,9 +44,14 @@ var codes = []struct {
 	err  error
 	code string
 }{
-	{scheduler.ErrOverLong, "context_length_exceeded"}, {scheduler.ErrPoolTooSmall, "context_length_exceeded"},
-	{scheduler.ErrQueueFull, "queue_full"}, {scheduler.ErrStopping, "stopping"}, {scheduler.ErrShortHandoff, "short_handoff"},
-	{scheduler.ErrDigest, "handoff_digest"}, {scheduler.ErrPageTag, "page_tag"}, {scheduler.ErrTimeout, "timeout"},
+	{scheduler.ErrOverLong, "context_length_exceeded"},
+	{scheduler.ErrPoolTooSmall, "context_length_exceeded"},
+	{scheduler.ErrQueueFull, "queue_full"},
+	{scheduler.ErrStopping, "stopping"},
+	{scheduler.ErrShortHandoff, "short_handoff"},
+	{scheduler.ErrDigest, "handoff_digest"},
+	{scheduler.ErrPageTag, "page_tag"},
+	{scheduler.ErrTimeout, "timeout"},
 }
 
 // failure is how an engine's outcome reads to a client.

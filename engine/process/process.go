@@ -18,6 +18,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/api"
 	"github.com/kvwitness/kvwitness/engine/control"
+	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
 )
@@ -27,6 +28,7 @@ const (
 	readHeaderTimeout = 10 * time.Second
 	readTimeout       = 60 * time.Second
 	maxHeaderBytes    = 64 << 10
+	witnessTimeout    = 5 * time.Second
 )
 
 // Config of a process. Ports of 0 are the system's to choose.
@@ -41,8 +43,17 @@ type Config struct {
 	Model         string
 	// Witness makes the one that hears of the lifecycle, given the instance's name
 	// and the endpoint to say in server_info; nil: nobody does.
-	Witness func(instance string) (w worker.Witness, endpoint string, err error)
+	Witness func(instance string) (Witness, error)
 	Log     *slog.Logger
+}
+
+// Witness hears of the lifecycle of requests and pages.
+type Witness struct {
+	*publish.Teller
+	// Endpoint of its stream, to be said in server_info; empty: none.
+	Endpoint string
+	// Close ends it, after everything has been told.
+	Close func(context.Context) error
 }
 
 // Process is a running engine with its listeners.
@@ -57,6 +68,8 @@ type Process struct {
 	web  *http.Server
 	url  string
 	done chan struct{}
+
+	witness Witness
 }
 
 // Start opens everything and serves.
@@ -115,15 +128,26 @@ func (p *Process) open(ctx context.Context, c Config, a *api.Config, port int) e
 	a.Control, wc.Instance = p.Control, p.Control
 	if c.Witness != nil {
 		var err error
-		if wc.Witness, a.Events, err = c.Witness(wc.Instance); err != nil {
+		if p.witness, err = c.Witness(wc.Instance); err != nil {
 			return errors.Join(err, closing())
 		}
+		wc.Witness, a.Events = p.witness.Teller, p.witness.Endpoint
 	}
 	var err error
 	if p.Worker, err = worker.New(wc); err != nil {
-		return errors.Join(err, closing())
+		return errors.Join(err, closing(), p.endWitness())
 	}
 	return nil
+}
+
+// endWitness tells what is queued and ends the stream.
+func (p *Process) endWitness() error {
+	if p.witness.Close == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), witnessTimeout)
+	defer cancel()
+	return p.witness.Close(ctx)
 }
 
 // Stop refuses new requests, answers those that are here until ctx ends, and
@@ -138,5 +162,5 @@ func (p *Process) Stop(ctx context.Context) error {
 func (p *Process) Close() error {
 	err := errors.Join(p.web.Close(), p.Worker.Close())
 	<-p.done
-	return err
+	return errors.Join(err, p.endWitness())
 }

@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/kvwitness/kvwitness/engine/kvcache"
+	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/kernels/reference"
 )
@@ -47,36 +47,10 @@ type Config struct {
 	Scrub bool
 
 	// Witness hears of everything; nil: nobody does.
-	Witness Witness
+	Witness *publish.Teller
 	// Link makes the way to the peers; nil in a unified engine.
 	Link func(*Worker) Link
 	Log  *slog.Logger
-}
-
-// Witness is told of the lifecycle of requests and pages. A publisher implements
-// it; it must neither block nor call back.
-type Witness interface {
-	scheduler.Events
-	// Pool begins a pool; the events of its pages go to what it returns.
-	Pool(spec PoolSpec) kvcache.Events
-}
-
-// PoolSpec is what a Witness may say of a pool.
-type PoolSpec struct {
-	Name          string
-	Role          scheduler.Role
-	Pages         int
-	PageTokens    int
-	ContextTokens int // 0: not said
-	Layout        *scheduler.Layout
-	Regions       []Region
-}
-
-// Region is one buffer of a pool.
-type Region struct {
-	Base, Stride, Bytes uint64
-	Layer               int
-	Part                string
 }
 
 // Link carries out the actions that concern peers. Do is called by the owner of

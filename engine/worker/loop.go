@@ -25,6 +25,9 @@ func (w *Worker) own() {
 	defer close(w.launches)
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	audits := time.NewTicker(auditInterval)
+	defer audits.Stop()
+	w.tellProtections()
 	for {
 		timer.Reset(w.untilDeadline())
 		select {
@@ -32,6 +35,8 @@ func (w *Worker) own() {
 			return
 		case <-timer.C:
 			w.step(scheduler.Tick{})
+		case <-audits.C:
+			w.audit()
 		case what := <-w.inbox:
 			w.take(what)
 		}

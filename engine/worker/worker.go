@@ -12,6 +12,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/backend/cpu"
 	"github.com/kvwitness/kvwitness/engine/handoff"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
+	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
@@ -24,15 +25,16 @@ var ErrClosed = errors.New("the engine is closed")
 
 // Worker is a running engine.
 type Worker struct {
-	cfg    Config
-	layout scheduler.Layout
-	be     backend.Backend
-	memory *handoff.Memory
-	kv     *kvcache.Pool
-	aux    *kvcache.Pool
-	cache  *kvcache.Cache
-	sched  *scheduler.Scheduler
-	link   Link
+	cfg             Config
+	layout          scheduler.Layout
+	be              backend.Backend
+	memory          *handoff.Memory
+	kv              *kvcache.Pool
+	aux             *kvcache.Pool
+	cache           *kvcache.Cache
+	sched           *scheduler.Scheduler
+	link            Link
+	kvTold, auxTold *publish.Pool // nil: nobody listens
 
 	inbox    chan any // scheduler.Event, submission or func()
 	launches chan scheduler.Launch
@@ -110,28 +112,17 @@ func (w *Worker) openPools() (err error) {
 		Name: "aux", Pages: c.Slots, PageTokens: 1, DrainTimeout: c.DrainTimeout,
 		Tagged: c.Role == scheduler.Decode, TagStripes: c.Ranks, TagWords: w.memory.SlotTags(), Verify: verify,
 	}
-	if c.Witness != nil {
-		kv.Events = c.Witness.Pool(w.kvSpec())
-		if c.Role != scheduler.Unified {
-			aux.Events = c.Witness.Pool(PoolSpec{Name: "aux", Role: c.Role, Pages: c.Slots, PageTokens: 1})
-		}
+	if err = w.witness(&kv, &aux); err != nil {
+		return err
 	}
 	if w.kv, err = kvcache.New(kv); err != nil {
 		return err
 	}
-	if c.Role != scheduler.Unified {
-		w.aux, err = kvcache.New(aux)
+	if c.Role == scheduler.Unified {
+		return nil
 	}
+	w.aux, err = kvcache.New(aux)
 	return err
-}
-
-func (w *Worker) kvSpec() PoolSpec {
-	c := &w.cfg
-	s := PoolSpec{Name: "kv", Role: c.Role, Pages: c.Pages, PageTokens: c.PageTokens, ContextTokens: c.ContextTokens, Layout: &w.layout}
-	for _, r := range w.be.Memory().Regions() {
-		s.Regions = append(s.Regions, Region{Base: r.Base, Stride: uint64(r.Stride), Bytes: uint64(r.PageBytes), Layer: r.Layer, Part: r.Part.String()})
-	}
-	return s
 }
 
 func (w *Worker) schedulerConfig() scheduler.Config {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -17,8 +18,8 @@ import (
 	"github.com/kvwitness/kvwitness/engine/api"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/process"
-	"github.com/kvwitness/kvwitness/engine/record"
 	"github.com/kvwitness/kvwitness/engine/router"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
@@ -35,9 +36,12 @@ type cluster struct {
 	unified, prefill, decode *process.Process
 	url                      string // where clients ask
 
-	mu    sync.Mutex
-	facts []*lifecycle.Fact
+	dir    string
+	traces []string
+	closed sync.Once
 }
+
+func newCluster(t testing.TB) *cluster { return &cluster{t: t, dir: traceDir(t)} }
 
 // setup changes a role's settings before it starts.
 type setup func(role scheduler.Role, c *process.Config)
@@ -63,35 +67,40 @@ func log() *slog.Logger {
 func (c *cluster) start(role scheduler.Role, change setup, prefills ...string) (*process.Process, error) {
 	p := base(role)
 	p.Prefills, p.Log = prefills, log()
-	p.Witness = func(inst string) (worker.Witness, string, error) {
-		return record.New("node-0", inst, 1, c.keep), "", nil
-	}
+	p.Witness = func(inst string) (process.Witness, error) { return c.record(role, inst) }
 	if change != nil {
 		change(role, &p)
 	}
 	return process.Start(c.t.Context(), p)
 }
 
-func (c *cluster) keep(f *lifecycle.Fact) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.facts = append(c.facts, f)
+// record has an instance write what it does to a trace of its own.
+func (c *cluster) record(role scheduler.Role, inst string) (process.Witness, error) {
+	path := filepath.Join(c.dir, role.String()+".jsonl")
+	r, err := publish.NewRecorder(
+		publish.Identity{Instance: inst, Epoch: 1, Now: worker.Now},
+		publish.RecordConfig{Path: path, Header: lifecycle.Header{Node: "node-0"}},
+	)
+	if err != nil {
+		return process.Witness{}, err
+	}
+	c.traces = append(c.traces, path)
+	return process.Witness{Teller: r.Teller, Close: r.Close}, nil
 }
 
 // disaggregated starts a router, a prefill and a decode instance; an error is that
 // of an engine that refuses to start.
 func disaggregated(t testing.TB, change setup) (*cluster, error) {
 	t.Helper()
-	c := &cluster{t: t}
+	c := newCluster(t)
+	t.Cleanup(c.close)
 	var err error
 	if c.prefill, err = c.start(scheduler.Prefill, change); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { c.must(c.prefill.Close()) })
 	if c.decode, err = c.start(scheduler.Decode, change, c.prefill.Bootstrap); err != nil {
 		return nil, err
 	}
-	t.Cleanup(func() { c.must(c.decode.Close()) })
 	r, err := router.New(router.Config{Prefills: []string{c.prefill.URL()}, Decodes: []string{c.decode.URL()}, Log: log()})
 	if err != nil {
 		return nil, err
@@ -107,15 +116,24 @@ func disaggregated(t testing.TB, change setup) (*cluster, error) {
 // alone starts one unified engine.
 func alone(t testing.TB, change setup) *cluster {
 	t.Helper()
-	c := &cluster{t: t}
+	c := newCluster(t)
+	t.Cleanup(c.close)
 	var err error
 	c.unified, err = c.start(scheduler.Unified, change)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.must(c.unified.Close()) })
 	c.url = c.unified.URL()
 	return c
+}
+
+// close ends the engines, once.
+func (c *cluster) close() {
+	c.closed.Do(func() {
+		for _, p := range c.processes() {
+			c.must(p.Close())
+		}
+	})
 }
 
 func (c *cluster) must(err error) {
