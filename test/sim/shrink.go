@@ -11,7 +11,7 @@ import (
 )
 
 // shrinkLimit bounds how often a trace is judged while it is made smaller.
-const shrinkLimit = 4000
+const shrinkLimit = 1500
 
 // Shrink makes a trace as small as it can while bad still says so: first it
 // drops whole requests, then facts, in ever smaller groups. Where what is left

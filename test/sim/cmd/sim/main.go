@@ -11,7 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/test/oracle"
 	"github.com/kvwitness/kvwitness/test/sim"
 )
 
@@ -25,6 +28,7 @@ func main() {
 	kinds := flag.String("fault", "", "only faults whose name begins with one of these")
 	dir := flag.String("dir", "", "folder for shrunk traces; none keeps none")
 	limit := flag.Int("shrink", 1, "how many objections of one class are shrunk")
+	alone := flag.Bool("alone", false, "judge by the ledger alone, without the oracle")
 	without := flag.String("without", "", "features (fields of Mix) to leave out of every mix, separated by commas")
 	flag.Parse()
 	fmt.Printf("seed %d\n", *seed)
@@ -34,6 +38,9 @@ func main() {
 		off = strings.Split(*without, ",")
 	}
 	c := &sim.Campaign{Without: off, Ledger: sim.Whole(whole), Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit}
+	if !*alone {
+		c.Oracle = naive
+	}
 	for _, m := range sim.Mixes() {
 		if *traces > 0 && asked(*mixes, m.Name) {
 			c.Valid(m, *traces)
@@ -76,3 +83,8 @@ func asked(list, name string) bool {
 }
 
 func whole() sim.Stepper { return ledger.New(ledger.Config{HoldVerdicts: true}) }
+
+// naive is the oracle over a whole trace.
+func naive(facts []*lifecycle.Fact) ([]finding.Finding, []finding.Verdict) {
+	return oracle.Judge(facts, oracle.Config{})
+}
