@@ -21,6 +21,7 @@ var (
 	drillDesc   = describe("drill", "1 for the drill that is switched on.", "drill")
 	limitDesc   = describe("context_tokens", "The effective context.")
 	poolDesc    = describe("max_total_num_tokens", "Tokens that the pool can hold.")
+	faultDesc   = describe("page_tag_faults_total", "Pages that a forward pass found not to be what a block table took them for.")
 	countDescs  = map[string]*prometheus.Desc{
 		"submitted": describe("requests_submitted_total", "Requests that came to the scheduler."),
 		"rejected":  describe("requests_rejected_total", "Requests that were rejected at the door."),
@@ -46,7 +47,7 @@ func (s *Server) register(r *prometheus.Registry) {
 type collector Server
 
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pagesDesc, queueDesc, ranDesc, stoppedDesc, onDesc, drillDesc, limitDesc, poolDesc} {
+	for _, d := range []*prometheus.Desc{pagesDesc, queueDesc, ranDesc, stoppedDesc, onDesc, drillDesc, limitDesc, poolDesc, faultDesc} {
 		out <- d
 	}
 	for _, d := range countDescs {
@@ -62,6 +63,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(limitDesc, err)
 		return
 	}
+	out <- prometheus.MustNewConstMetric(faultDesc, prometheus.CounterValue, float64(s.worker.TagFaults()))
 	for _, m := range all {
 		out <- m
 	}

@@ -35,10 +35,10 @@ type Config struct {
 
 	BootstrapTimeout, QueueTimeout, TransferTimeout, DrainTimeout time.Duration
 
-	// Drill of the whole process; Keep stays on in spite of it. Off are switched
-	// off without a drill.
+	// Drill of the whole process; Keep stays on in spite of it. Off is switched off
+	// besides what the drill switches off.
 	Drill             scheduler.Drill
-	Keep              []scheduler.Protection
+	Keep, Off         []scheduler.Protection
 	DrillEvery        int
 	AllowRequestDrill bool
 	DrillDelay        time.Duration

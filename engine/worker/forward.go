@@ -67,6 +67,7 @@ func sequence(it *scheduler.Item) backend.Sequence {
 // for: a fault, or a token if one was to be chosen.
 func (w *Worker) result(it *scheduler.Item, r *backend.Result) (scheduler.Result, error) {
 	if f, bad := r.Fault(); bad {
+		w.faults.Add(uint64(r.Skipped()))
 		return scheduler.Result{Fault: &kvcache.TagFault{
 			Page: kvcache.PageID(f.Page), Index: f.Block, Want: kvcache.Gen(f.Expected),
 			HandedOut: w.kv.Tags().HandedOut(kvcache.PageID(f.Page)), Written: kvcache.Gen(f.Seen), Faults: r.Skipped(),

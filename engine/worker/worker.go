@@ -42,6 +42,7 @@ type Worker struct {
 	stopOnce sync.Once
 	done     sync.WaitGroup
 	req      atomic.Uint64
+	faults   atomic.Uint64
 
 	mu   sync.Mutex
 	live map[kvcache.Req]*Answer
@@ -132,7 +133,7 @@ func (w *Worker) schedulerConfig() scheduler.Config {
 		MaxQueued: c.MaxQueued, MaxRunning: c.MaxRunning, BatchTokens: c.BatchTokens, ChunkTokens: c.ChunkTokens,
 		BootstrapTimeout: c.BootstrapTimeout, QueueTimeout: c.QueueTimeout, TransferTimeout: c.TransferTimeout,
 		SlowestPagesPerSecond: c.SlowestPagesPerSecond, Layout: w.layout,
-		Protections: scheduler.AllProtections(), Drill: c.Drill, Keep: c.Keep, DrillEvery: c.DrillEvery,
+		Protections: scheduler.AllProtections().Without(c.Off...), Drill: c.Drill, Keep: c.Keep, DrillEvery: c.DrillEvery,
 		AllowRequestDrill: c.AllowRequestDrill, DrillDelay: c.DrillDelay, Verify: kvcache.VerifyFromEnv(),
 	}
 	if c.Witness != nil {
@@ -182,6 +183,9 @@ func (w *Worker) Inspect(ctx context.Context, do func(View)) error {
 		return fmt.Errorf("looking into the engine: %w", ctx.Err())
 	}
 }
+
+// TagFaults counts the pages that were not what a block table took them for.
+func (w *Worker) TagFaults() uint64 { return w.faults.Load() }
 
 // View is what Inspect gives sight of.
 type View struct {

@@ -58,7 +58,7 @@ func base(role scheduler.Role) process.Config {
 }
 
 func log() *slog.Logger {
-	if os.Getenv("KVENGINE_TEST_LOG") == "" {
+	if os.Getenv("E2E_LOG") == "" {
 		return nil
 	}
 	return slog.New(slog.NewTextHandler(os.Stderr, nil))

@@ -16,9 +16,9 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 )
 
-// traceDir is where a test's traces go: KVENGINE_TEST_TRACES keeps them.
+// traceDir is where a test's traces go: E2E_TRACES keeps them.
 func traceDir(t testing.TB) string {
-	top := os.Getenv("KVENGINE_TEST_TRACES")
+	top := os.Getenv("E2E_TRACES")
 	if top == "" {
 		return t.TempDir()
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
 
-// loadTime is how long the clients go on: KVENGINE_TEST_LOAD, or 20 s.
+// loadTime is how long the clients go on: E2E_LOAD, or 20 s.
 func loadTime(t *testing.T) time.Duration {
-	text := os.Getenv("KVENGINE_TEST_LOAD")
+	text := os.Getenv("E2E_LOAD")
 	if text == "" {
 		return 20 * time.Second
 	}
