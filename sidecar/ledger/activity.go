@@ -2,15 +2,18 @@ package ledger
 
 // activity is one transfer's hold on one page: as a target, with the bytes
 // that arrived, or as a source. Those of a page form a list, the newest first.
+// It holds no pointer, so that the garbage collector need not look at them.
 type activity struct {
-	tr      *transfer
-	frags   []frag
-	next    uint32
 	born    uint64 // the generation that the transfer named
+	tr      uint32 // the transfer's place in Ledger.transfers
+	next    uint32
 	source  bool
 	filled  bool // it was written when that generation ended
 	settled bool // filled is meant
 }
+
+// of is the transfer of an activity.
+func (l *Ledger) of(a *activity) *transfer { return l.transfers[a.tr] }
 
 // frag is a piece of a region of a page, in bytes from the page's start.
 type frag struct {
@@ -25,10 +28,10 @@ func (l *Ledger) name(pl *pool, at uint32, t *transfer, source bool) {
 	ended := 0
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.tr == t && rec.source == source && rec.born == p.born {
+		if rec.tr == t.slot && rec.source == source && rec.born == p.born {
 			return
 		}
-		if rec.tr.drained {
+		if l.of(rec).drained {
 			ended++
 		}
 	}
@@ -41,7 +44,7 @@ func (l *Ledger) name(pl *pool, at uint32, t *transfer, source bool) {
 		return
 	}
 	l.activities++
-	rec := activity{tr: t, next: p.act, born: p.born, source: source}
+	rec := activity{tr: t.slot, next: p.act, born: p.born, source: source}
 	p.act = pl.take(rec)
 }
 
@@ -64,7 +67,7 @@ func (l *Ledger) unname(pl *pool, at uint32, t *transfer) {
 	link := &p.act
 	for *link != 0 {
 		a := *link
-		if rec := &pl.acts[a]; rec.tr == t {
+		if rec := &pl.acts[a]; rec.tr == t.slot {
 			*link = rec.next
 			l.discard(pl, a)
 		} else {
@@ -77,7 +80,7 @@ func (l *Ledger) unname(pl *pool, at uint32, t *transfer) {
 func (l *Ledger) unnameOldest(pl *pool, p *page) {
 	var oldest *uint32
 	for link := &p.act; *link != 0; link = &pl.acts[*link].next {
-		if pl.acts[*link].tr.drained {
+		if l.of(&pl.acts[*link]).drained {
 			oldest = link
 		}
 	}
@@ -89,8 +92,9 @@ func (l *Ledger) unnameOldest(pl *pool, p *page) {
 }
 
 func (l *Ledger) discard(pl *pool, a uint32) {
-	l.fragments -= len(pl.acts[a].frags)
+	l.fragments -= len(pl.frags[a])
 	l.activities--
+	delete(pl.frags, a)
 	pl.acts[a] = activity{}
 	clear(pl.okBits(a))
 	clear(pl.postedBits(a))
@@ -110,4 +114,6 @@ func (l *Ledger) forgetTransfer(t *transfer) {
 		}
 	}
 	l.drain(t)
+	l.transfers[t.slot] = nil
+	l.freeSlots = append(l.freeSlots, t.slot)
 }

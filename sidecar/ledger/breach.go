@@ -123,7 +123,8 @@ func (l *Ledger) blame(b *breach) {
 	if b.room != nil {
 		l.violate(b.room, b.kind.String())
 	}
-	if b.kind.Severity() != finding.Critical || b.pool == nil {
+	own := b.kind == finding.ShortHandoff || b.kind == finding.ContentMismatch
+	if b.kind.Severity() != finding.Critical || b.pool == nil || own {
 		return
 	}
 	for _, at := range b.pages {

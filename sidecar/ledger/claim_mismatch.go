@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
@@ -46,34 +47,51 @@ func (l *Ledger) pagesMismatch(h *handoff) {
 	if h.latecomer {
 		return
 	}
-	type sides struct {
-		recv, send map[pageOf]struct{}
-		unequal    bool
+	for i, t := range h.transfers {
+		first := func(o *transfer) bool { return o.send == t.send }
+		if slices.IndexFunc(h.transfers, first) == i {
+			l.pagesOf(h, t.send)
+		}
 	}
-	bySender := map[*instance]*sides{}
-	var order []*instance
+}
+
+// pagesOf compares what the receiver named for one sender with what that one
+// named.
+func (l *Ledger) pagesOf(h *handoff, send *instance) {
+	if send.seenSince >= h.began || h.recv.seenSince >= h.began {
+		return // what was said before is not known
+	}
+	recv, sent := 0, 0
 	for _, t := range h.transfers {
-		s := bySender[t.send]
-		if s == nil {
-			s = &sides{recv: map[pageOf]struct{}{}, send: map[pageOf]struct{}{}}
-			bySender[t.send] = s
-			order = append(order, t.send)
-		}
-		collect(s.recv, t.targets)
-		collect(s.send, t.sources)
-		s.unequal = s.unequal || t.unequalPages()
-	}
-	for _, send := range order {
-		s := bySender[send]
-		if send.seenSince >= h.began || h.recv.seenSince >= h.began {
-			continue // what was said before is not known
-		}
-		if len(s.recv) == 0 || len(s.send) == 0 || len(s.recv) == len(s.send) || s.unequal {
+		if t.send != send {
 			continue
 		}
-		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, h.mainPool()).
-			say(fmt.Sprintf("the receiver named %d pages", len(s.recv)), fmt.Sprintf("%s named %d", send.name, len(s.send)))
+		if t.unequalPages() {
+			return
+		}
+		recv, sent = recv+count(t.targets), sent+count(t.sources)
 	}
+	if recv == sent || recv == 0 || sent == 0 {
+		return
+	}
+	targets, sources := map[pageOf]struct{}{}, map[pageOf]struct{}{}
+	for _, t := range h.transfers {
+		if t.send == send {
+			collect(targets, t.targets)
+			collect(sources, t.sources)
+		}
+	}
+	if len(targets) != len(sources) {
+		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, h.mainPool()).
+			say(fmt.Sprintf("the receiver named %d pages", len(targets)), fmt.Sprintf("%s named %d", send.name, len(sources)))
+	}
+}
+
+func count(list []named) (n int) {
+	for _, s := range list {
+		n += int(s.count)
+	}
+	return n
 }
 
 // unequalPages reports whether pages of the two sides hold different numbers of

@@ -42,6 +42,9 @@ type Limits struct {
 	Samples   int // GPUs and processes with a vram sample, per node; default 4,096
 }
 
+// DefaultConfig is what the zero Config stands for.
+func DefaultConfig() Config { return Config{}.withDefaults() }
+
 func (c Config) withDefaults() Config {
 	orDefault(&c.Settle, 20*time.Millisecond)
 	orDefault(&c.Grace, time.Second)

@@ -98,14 +98,14 @@ func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi
 	n := int64(hi - lo)
 	switch c.f.Outcome {
 	case lifecycle.Errored:
-		rec.tr.completes(n)
+		l.of(rec).completes(n)
 		l.unpost(pl, a, st, lo, hi)
 		return
 	case lifecycle.Posted:
-		rec.tr.posted += n
+		l.of(rec).posted += n
 		l.cover(pl, a, st, lo, hi, true)
 	default:
-		rec.tr.completes(n)
+		l.of(rec).completes(n)
 		l.cover(pl, a, st, lo, hi, false)
 	}
 	l.complete(pl, at)
@@ -139,7 +139,7 @@ func (l *Ledger) cover(pl *pool, a uint32, st *stretch, lo, hi uint64, posted bo
 		return
 	}
 	l.addFrag(pl, a, frag{int32(st.bit), posted, lo, hi})
-	if whole(pl.acts[a].frags, int32(st.bit), st.each, posted) {
+	if whole(pl.frags[a], int32(st.bit), st.each, posted) {
 		set[st.bit/64] |= 1 << (st.bit % 64)
 	}
 }
@@ -147,9 +147,8 @@ func (l *Ledger) cover(pl *pool, a uint32, st *stretch, lo, hi uint64, posted bo
 // addFrag keeps the pieces of a region apart until they are whole, joining
 // those that touch.
 func (l *Ledger) addFrag(pl *pool, a uint32, n frag) {
-	rec := &pl.acts[a]
-	kept := rec.frags[:0]
-	for _, g := range rec.frags {
+	kept := pl.frags[a][:0]
+	for _, g := range pl.frags[a] {
 		if g.region == n.region && g.posted == n.posted && g.lo <= n.hi && n.lo <= g.hi {
 			n.lo, n.hi = min(n.lo, g.lo), max(n.hi, g.hi)
 			l.fragments--
@@ -158,14 +157,15 @@ func (l *Ledger) addFrag(pl *pool, a uint32, n frag) {
 		}
 	}
 	if l.fragments >= l.cfg.Limits.Fragments {
-		rec.frags = kept
+		pl.frags[a] = kept
+		t := l.of(&pl.acts[a])
 		l.stats.Forgotten.Fragments++
-		unsee(rec.tr.room, pl.inst, "more pieces of pages arrived than are remembered")
-		l.unwatch(rec.tr.into)
+		unsee(t.room, pl.inst, "more pieces of pages arrived than are remembered")
+		l.unwatch(t.into)
 		return
 	}
 	l.fragments++
-	rec.frags = append(kept, n)
+	pl.frags[a] = append(kept, n)
 }
 
 func whole(frags []frag, region int32, each uint64, posted bool) bool {
@@ -181,14 +181,13 @@ func whole(frags []frag, region int32, each uint64, posted bool) bool {
 func (l *Ledger) unpost(pl *pool, a uint32, st *stretch, lo, hi uint64) {
 	set := pl.postedBits(a)
 	word, bit := st.bit/64, uint64(1)<<(st.bit%64)
-	rec := &pl.acts[a]
 	region := int32(st.bit)
-	if set[word]&bit != 0 && !whole(rec.frags, region, st.each, true) {
+	if set[word]&bit != 0 && !whole(pl.frags[a], region, st.each, true) {
 		l.addFrag(pl, a, frag{region, true, 0, st.each})
 	}
 	set[word] &^= bit
 	var cut []frag
-	rec.frags = slices.DeleteFunc(rec.frags, func(g frag) bool {
+	pl.frags[a] = slices.DeleteFunc(pl.frags[a], func(g frag) bool {
 		if g.region != region || !g.posted || g.hi <= lo || hi <= g.lo {
 			return false
 		}
@@ -256,7 +255,7 @@ func (l *Ledger) patched(pl *pool, p *page, region int) bool {
 		if rec.born != p.born || rec.source {
 			continue
 		}
-		for _, g := range rec.frags {
+		for _, g := range pl.frags[a] {
 			if int(g.region) == region && !g.posted {
 				pieces = append(pieces, g)
 			}
@@ -297,7 +296,7 @@ func (l *Ledger) promote(t *transfer) {
 func (l *Ledger) promotePage(pl *pool, at uint32, t *transfer) {
 	for a := pl.pages[at].act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.tr != t || rec.source {
+		if rec.tr != t.slot || rec.source {
 			continue
 		}
 		ok, posted := pl.okBits(a), pl.postedBits(a)
@@ -305,8 +304,8 @@ func (l *Ledger) promotePage(pl *pool, at uint32, t *transfer) {
 			ok[i] |= posted[i]
 			posted[i] = 0
 		}
-		for i := range rec.frags {
-			rec.frags[i].posted = false
+		for i := range pl.frags[a] {
+			pl.frags[a][i].posted = false
 		}
 	}
 	l.complete(pl, at)
@@ -320,7 +319,7 @@ func (l *Ledger) partlyFilled(pl *pool, p *page) bool {
 		if rec.born != p.born || rec.source {
 			continue
 		}
-		if len(rec.frags) > 0 || slices.ContainsFunc(pl.okBits(a), nonZero) || slices.ContainsFunc(pl.postedBits(a), nonZero) {
+		if len(pl.frags[a]) > 0 || slices.ContainsFunc(pl.okBits(a), nonZero) || slices.ContainsFunc(pl.postedBits(a), nonZero) {
 			return true
 		}
 	}

@@ -37,7 +37,7 @@ func (l *Ledger) doubleHold(c *call, at uint32, p *page, named map[uint32]bool) 
 		by = "the prefix cache"
 	}
 	l.accuse(finding.DoubleHold, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-		say("reserved as if it were free", "still held by "+by)
+		say("reserved as if it were free", "by its own events still held by "+by)
 }
 
 // repeats returns a set to find pages that runs name twice; nil where the runs

@@ -46,9 +46,9 @@ func (l *Ledger) doubleRelease(c *call, at uint32, p *page) {
 	if c.req != nil && (c.req.lost.find(c.pool.index, at) != nil || c.req.shares.find(c.pool.index, at) != nil) {
 		return // it was taken from c.req by a hand-out: double_hold said so
 	}
-	seen := "nobody held it"
+	seen := "by its own events nobody held it"
 	if p.held() {
-		seen = "held by others only"
+		seen = "by its own events held by others only"
 	}
 	l.accuse(finding.DoubleRelease, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 		say("gave back a reference", seen)

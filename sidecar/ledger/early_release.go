@@ -39,8 +39,8 @@ func (l *Ledger) handedOutEarly(c *call, at uint32, p *page) {
 func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.born == p.born && rec.tr.running() && !l.drainedAsSeen(rec.tr) && rec.tr.wouldBeTold() {
-			return rec.tr, rec.source
+		if rec.born == p.born && l.of(rec).running() && !l.drainedAsSeen(l.of(rec)) && l.of(rec).wouldBeTold() {
+			return l.of(rec), rec.source
 		}
 	}
 	return nil, false

@@ -17,7 +17,7 @@ func (l *Ledger) foreignRead(c *call, at uint32, p *page) bool {
 	}
 	if !l.inTime(c, at, p) && c.inst.engine {
 		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-			say("read", "the reader holds no reference on it")
+			say("read", "by its own events the reader holds no reference on it")
 	}
 	return true
 }
@@ -46,10 +46,10 @@ func (l *Ledger) strangeWrite(c *call, at uint32, p *page) {
 	case p.held() && l.ownerless(p), l.inTime(c, at, p), !c.inst.engine:
 	case p.owner == c.req.party || c.req.past.find(c.pool.index, at) != nil || c.req.lost.find(c.pool.index, at) != nil:
 		l.accuse(finding.WriteAfterRelease, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-			say("written by "+c.f.By.String(), "the writer's generation of it had ended")
+			say("written by "+c.f.By.String(), "by its own events the writer's generation of it had ended")
 	default:
 		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-			say("written by "+c.f.By.String(), "the writer did not reserve it")
+			say("written by "+c.f.By.String(), "by its own events the writer did not reserve it")
 	}
 }
 
@@ -85,7 +85,7 @@ func (l *Ledger) foreignCache(c *call) {
 				continue
 			}
 			l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-				say("put into the prefix cache", "not held by the request that put it there")
+				say("put into the prefix cache", "by its own events not held by the request that put it there")
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (l *Ledger) foreignShare(c *call, at uint32, p *page) {
 	}
 	if p.flags&cached == 0 && others == 0 {
 		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-			say("shared from the prefix cache", "the cache does not hold it")
+			say("shared from the prefix cache", "by its own events the cache does not hold it")
 	}
 }
 
@@ -111,7 +111,7 @@ func (l *Ledger) foreignTransfer(c *call, at uint32, p *page) bool {
 		return false
 	}
 	l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-		say("named by a transfer as its "+sideWord(c.f.Side), "its request does not hold the page")
+		say("named by a transfer as its "+sideWord(c.f.Side), "by its own events its request does not hold the page")
 	return true
 }
 

@@ -57,7 +57,7 @@ func (l *Ledger) forgetRoom(rm *room) {
 	}
 	l.sayVerdicts(rm)
 	rm.gone = true
-	for _, t := range sortedTransfers(rm) {
+	for _, t := range rm.transfers {
 		l.forgetTransfer(t)
 	}
 	for _, h := range rm.handoffs {
@@ -73,15 +73,6 @@ func (l *Ledger) forgetRoom(rm *room) {
 	delete(l.alive, rm)
 }
 
-func sortedTransfers(rm *room) []*transfer {
-	all := make([]*transfer, 0, len(rm.transfers))
-	for _, t := range rm.transfers {
-		all = append(all, t)
-	}
-	sortTransfers(all)
-	return all
-}
-
 // forgetRequest lets go of a request. Pages that it still holds are then held
 // by nobody who could be asked, so nothing more is known of its instance's
 // pages until they are handed out again.
@@ -91,6 +82,7 @@ func (l *Ledger) forgetRequest(r *request) {
 	}
 	r.gone = true
 	l.old(r)
+	l.unlist(r)
 	if (r.owned > 0 || len(r.shares) > 0) && !r.wire {
 		for _, pl := range r.inst.pools {
 			if pl != nil {

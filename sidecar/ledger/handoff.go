@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
@@ -105,6 +106,10 @@ func (h *handoff) busy() bool {
 // that completed ok: where one failed and was not made again, the engine knows
 // that the handoff is not complete.
 func (h *handoff) allOK() bool {
+	failed := func(t *transfer) bool { return t.outcome != lifecycle.OK }
+	if !slices.ContainsFunc(h.transfers, failed) {
+		return true
+	}
 	ok := map[pageOf]struct{}{}
 	for _, t := range h.transfers {
 		if t.outcome == lifecycle.OK {
@@ -264,7 +269,7 @@ func (h *handoff) lacksAny(l *Ledger) bool { return len(l.shortage(h).pages) > 0
 func (h *handoff) owesAny(l *Ledger, c *call) bool {
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
-			if h.named(c.pool, at) {
+			if l.names(h, c.pool, at) {
 				return true
 			}
 		}
@@ -277,10 +282,10 @@ func (h *handoff) owesAny(l *Ledger, c *call) bool {
 	return false
 }
 
-// named reports whether the receiver named the page in this handoff.
-func (h *handoff) named(pl *pool, at uint32) bool {
+// names reports whether the receiver named the page in this handoff.
+func (l *Ledger) names(h *handoff, pl *pool, at uint32) bool {
 	for a := pl.pages[at].act; a != 0; a = pl.acts[a].next {
-		if rec := &pl.acts[a]; rec.tr.into == h && !rec.source && rec.born == pl.pages[at].born {
+		if rec := &pl.acts[a]; l.of(rec).into == h && !rec.source && rec.born == pl.pages[at].born {
 			return true
 		}
 	}

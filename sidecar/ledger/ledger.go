@@ -22,6 +22,9 @@ type Ledger struct {
 	parties parties
 	timers  timers
 
+	transfers []*transfer // by slot; 0 is none
+	freeSlots []uint32
+
 	now  int64  // the time up to which facts are applied
 	tick uint64 // counts applied facts
 
@@ -30,6 +33,7 @@ type Ledger struct {
 	pendingReads          int
 	oldest, newest        *request // requests that have not ended, by age
 	live                  int      // how many they are
+	idlest, busiest       *request // requests that hold pages, by their last progress
 
 	lastInst   *instance // of the last facts, to save looking them up
 	lastSender *instance
@@ -47,7 +51,7 @@ func New(cfg Config) *Ledger {
 		cfg: cfg.withDefaults(), win: newWindow(),
 		insts: map[string]*instance{}, rooms: map[string]*room{}, alive: map[*room]struct{}{},
 		clocks: map[string]int64{}, vram: map[string]*nodeVRAM{},
-		parties: parties{all: make([]party, 1)},
+		parties: parties{all: make([]party, 1)}, transfers: make([]*transfer, 1),
 	}
 }
 

@@ -22,7 +22,7 @@ func (l *Ledger) reserve(c *call) {
 		}
 	}
 	if c.req != nil {
-		l.timeStall(c.req)
+		l.progress(c.req)
 	} else if who != 0 {
 		l.parties.drop(who, 0)
 	}

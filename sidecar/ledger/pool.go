@@ -26,7 +26,8 @@ type pool struct {
 	words  int      // words of a coverage bitmap
 	acts   []activity
 	freed  []uint32
-	cover  []uint64 // 2*words an activity: ok, posted
+	frags  map[uint32][]frag // pieces of partly covered regions, by activity
+	cover  []uint64          // 2*words an activity: ok, posted
 
 	holding    int64 // pages with a request's reference
 	imbalanced lifecycle.Opt[int64]
@@ -72,7 +73,7 @@ func (l *Ledger) openPool(inst *instance, f *lifecycle.Fact) *pool {
 	}
 	pl := &pool{
 		PoolSpec: *s, name: f.Pool, index: int32(len(inst.pools)), inst: inst,
-		pages: make([]page, s.Pages), openedAt: f.T, acts: make([]activity, 1),
+		pages: make([]page, s.Pages), openedAt: f.T, acts: make([]activity, 1), frags: map[uint32][]frag{},
 	}
 	l.pools++
 	l.pages += int(s.Pages)
@@ -175,8 +176,8 @@ func (l *Ledger) closePool(pl *pool) {
 	l.pools--
 	l.pages -= len(pl.pages)
 	for i := range pl.acts {
-		l.activities -= boolInt(pl.acts[i].tr != nil)
-		l.fragments -= len(pl.acts[i].frags)
+		l.activities -= boolInt(pl.acts[i].tr != 0)
+		l.fragments -= len(pl.frags[uint32(i)])
 	}
 	inst.pools[pl.index] = nil
 	if inst.byName[pl.name] == pl {

@@ -66,7 +66,7 @@ func (l *Ledger) wentOn(c *call, claim, then string) {
 		req = c.room.on(c.inst)
 	}
 	b := l.accuse(finding.RejectedHandoff, c.inst, req, c.room, c.pool)
-	b.say(claim, then)
+	b.say(claim+", "+then, "by its own word; not seen from outside")
 	for _, run := range c.f.Pages {
 		for at := run.First; c.pool != nil && at < run.End(); at++ {
 			b.pages = append(b.pages, at)

@@ -29,7 +29,6 @@ type request struct {
 	synthetic bool
 	stalled   bool
 	listed    bool  // among those that have not ended
-	timed     bool  // a stall timer runs
 	lastT     int64 // applied time of the last fact that named it
 	read      bool
 	readBlank bool // read a page of which nothing is known
@@ -37,7 +36,9 @@ type request struct {
 	gone      bool // forgotten
 	wire      bool // stands for a room of which no request is known
 
-	older, newer *request // live requests by age, for the limit
+	older, newer  *request // requests that have not ended, by age
+	idler, busier *request // requests that hold pages, by their last progress
+	holding       bool     // stands among them
 }
 
 // given are pages that a request was given, in the order of its tokens.
@@ -97,9 +98,13 @@ func (r *request) takenBack(pl *pool) {
 }
 
 // over reports whether nothing more is to come of r by its own engine's word. An
-// instance without a stream says no end.
+// instance without a stream says no end, and a sending half may say none.
 func (r *request) over() bool {
-	return r.wire || !r.inst.engine || r.ended && r.owned == 0 && len(r.shares) == 0
+	if r.wire || !r.inst.engine {
+		return true
+	}
+	sender := len(r.room.handoffs) > 0 && r.room.into(r.inst) == nil
+	return r.owned == 0 && len(r.shares) == 0 && (r.ended || sender && !r.going())
 }
 
 // remember notes a reference that was given back, within the limit.

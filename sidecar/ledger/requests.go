@@ -113,11 +113,3 @@ func sortTransfers(all []*transfer) {
 		return cmp.Or(cmp.Compare(a.room.id, b.room.id), cmp.Compare(a.xfer, b.xfer), cmp.Compare(a.send.name, b.send.name), cmp.Compare(a.recv.name, b.recv.name))
 	})
 }
-
-// timeStall starts the clock of stalled_reservation for a request.
-func (l *Ledger) timeStall(r *request) {
-	if !r.timed && !r.stalled && r.owned > 0 && !r.wire {
-		r.timed = true
-		l.timers.add(timer{at: r.lastT + l.cfg.Stall.Nanoseconds(), req: r})
-	}
-}

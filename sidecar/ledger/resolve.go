@@ -53,7 +53,7 @@ func (l *Ledger) resolvePages(c *call) {
 // had ended, and a request anew where one comes under the id of another that
 // had finished.
 func (l *Ledger) renew(inst *instance, f *lifecycle.Fact) {
-	if rm := l.roomOf(f); rm != nil && rm.renews(inst, f.Req) {
+	if rm := l.roomOf(f); rm != nil && (rm.renews(inst, f.Req) || f.Synthetic && len(rm.reqs) > 0 && rm.quiet()) {
 		l.anew(rm)
 	}
 	if r := inst.reqs[f.Req]; r != nil && r.finished && r.room.quiet() {

@@ -8,7 +8,7 @@ import "github.com/kvwitness/kvwitness/engine/lifecycle"
 type room struct {
 	id        string
 	reqs      []*request
-	transfers map[transferID]*transfer
+	transfers []*transfer
 	handoffs  []*handoff
 	rejects   []rejection
 	digests   []digest
@@ -181,11 +181,13 @@ func (rm *room) forgive(inst *instance) {
 // touch notes progress of every request that a fact names.
 func (l *Ledger) touch(r *request, rm *room) {
 	if r != nil {
-		r.lastT = l.now
+		l.progress(r)
 	}
 	if rm != nil {
-		for _, r := range rm.reqs {
-			r.lastT = l.now
+		for _, half := range rm.reqs {
+			if half != r {
+				l.progress(half)
+			}
 		}
 	}
 }

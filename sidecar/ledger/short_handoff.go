@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -91,24 +92,31 @@ type owing struct {
 	tick uint64
 }
 
-// targetsIn lists the pages that the receiver named in a pool, each once.
+// targetsIn lists the pages that the receiver named in a pool, each once, in
+// the generation in which it was named last.
 func (h *handoff) targetsIn(pl *pool) []owing {
 	var list []owing
-	seen := map[uint32]bool{}
+	rising := true
 	for _, t := range h.transfers {
 		for _, n := range t.targets {
 			if n.pool != pl {
 				continue
 			}
 			for at := n.first; at < n.first+n.count; at++ {
-				if !seen[at] && pl.pages[at].flags&null == 0 {
-					seen[at] = true
+				if pl.pages[at].flags&null == 0 {
+					rising = rising && (len(list) == 0 || list[len(list)-1].at < at)
 					list = append(list, owing{at, n.tick})
 				}
 			}
 		}
 	}
-	return list
+	if rising {
+		return list
+	}
+	slices.SortStableFunc(list, func(a, b owing) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.tick, a.tick))
+	})
+	return slices.CompactFunc(list, func(a, b owing) bool { return a.at == b.at })
 }
 
 // lack adds an owed page to what is missing, unless it is written.
@@ -126,10 +134,13 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		s.blank = firstOf(s.blank, "what an owed page holds is not known")
 		return
 	}
+	watching := p.flags&watched != 0 || h.covered() && pl.Path == lifecycle.PathDirect
+	if watching && h.covered() {
+		p.flags |= watched // also where the receiver did not name it
+	}
 	if p.written() {
 		return
 	}
-	watching := p.flags&watched != 0 || h.covered()
 	whose, known := l.others(h.req, p.content)
 	s.pages = append(s.pages, lacking{
 		pool: pl, at: o.at, whose: whose, known: known, claim: p.flags&claimed != 0,
@@ -140,7 +151,7 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 // filledThen is whether an owed page was written when its generation ended.
 func (l *Ledger) filledThen(h *handoff, pl *pool, o owing) (filled, known bool) {
 	for a := pl.pages[o.at].act; a != 0; a = pl.acts[a].next {
-		if rec := &pl.acts[a]; rec.tr.into == h && !rec.source && rec.born <= o.tick && rec.settled {
+		if rec := &pl.acts[a]; l.of(rec).into == h && !rec.source && rec.born <= o.tick && rec.settled {
 			return rec.filled, true
 		}
 	}

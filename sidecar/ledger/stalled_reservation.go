@@ -6,17 +6,55 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
+// progress notes that a fact named a request. Those that hold pages which they
+// reserved stand in a list, the one without progress for longest first.
+func (l *Ledger) progress(r *request) {
+	r.lastT = l.now
+	l.unlist(r)
+	if r.owned == 0 || r.stalled || r.wire || r.gone {
+		return
+	}
+	r.holding = true
+	if r.idler = l.busiest; r.idler != nil {
+		r.idler.busier = r
+	} else {
+		l.idlest = r
+	}
+	l.busiest = r
+}
+
+func (l *Ledger) unlist(r *request) {
+	if !r.holding {
+		return
+	}
+	r.holding = false
+	if r.idler != nil {
+		r.idler.busier = r.busier
+	} else {
+		l.idlest = r.busier
+	}
+	if r.busier != nil {
+		r.busier.idler = r.idler
+	} else {
+		l.busiest = r.idler
+	}
+	r.idler, r.busier = nil, nil
+}
+
+// stalled says which requests made no progress for the limit, each once.
+func (l *Ledger) stalled(now int64) {
+	for r := l.idlest; r != nil && r.lastT+l.cfg.Stall.Nanoseconds() <= now; r = l.idlest {
+		l.unlist(r)
+		if r.owned > 0 {
+			l.now = max(l.now, r.lastT+l.cfg.Stall.Nanoseconds())
+			l.stalledReservation(r)
+		}
+	}
+}
+
 // stalledReservation: pages reserved with no progress for longer than the
-// limit. Called by the request's timer; said once for each stall.
+// limit.
 func (l *Ledger) stalledReservation(r *request) {
-	r.timed = false
-	if r.owned == 0 || r.stalled || r.gone {
-		return
-	}
-	if due := r.lastT + l.cfg.Stall.Nanoseconds(); due > l.now {
-		l.timeStall(r)
-		return
-	}
 	r.stalled = true
 	for _, pl := range r.inst.pools {
 		if pl != nil {

@@ -35,7 +35,7 @@ func (l *Ledger) tenantCrossing(c *call, at uint32, p *page, how string) {
 		return
 	}
 	l.accuse(finding.TenantCrossing, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-		say(how+" by a request of domain "+quoted(asker.V), "the page is of domain "+quoted(page.V))
+		say(how+" by a request of domain "+quoted(asker.V), "by its own events the page is of domain "+quoted(page.V))
 }
 
 // domainOf is the domain of the request whose generation the page is, for a

@@ -6,13 +6,12 @@ type timer struct {
 	n       uint64 // order among equals
 	handoff *handoff
 	inst    *instance // its reads that wait for a step
-	req     *request  // stalled_reservation
 	room    *room     // its verdict
 }
 
 func (t *timer) before(o *timer) bool { return t.at < o.at || t.at == o.at && t.n < o.n }
 
-// timers is a heap by time; each handoff, read, request and room has at most
+// timers is a heap by time; each handoff, read and room has at most
 // one, so their limits bound it. (container/heap would allocate for each.)
 type timers struct {
 	all  []timer
@@ -58,6 +57,7 @@ func (ts *timers) due(now int64) (timer, bool) {
 
 // fire calls what is due at that time or before, in order.
 func (l *Ledger) fire(now int64) {
+	l.stalled(now)
 	for t, due := l.timers.due(now); due; t, due = l.timers.due(now) {
 		l.now = max(l.now, t.at)
 		switch {
@@ -65,8 +65,6 @@ func (l *Ledger) fire(now int64) {
 			l.settled(t.handoff)
 		case t.inst != nil:
 			l.mature(t.inst, -1)
-		case t.req != nil:
-			l.stalledReservation(t.req)
 		case t.room != nil:
 			l.sayVerdicts(t.room)
 		}

@@ -11,6 +11,7 @@ type transferID struct {
 // transfer moves pages of a room from one instance to another.
 type transfer struct {
 	transferID
+	slot uint32 // its place in Ledger.transfers
 	room *room
 	into *handoff
 
@@ -55,7 +56,7 @@ func (t *transfer) running() bool { return !t.drained }
 // the side given. nil: the room has too many.
 func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer {
 	id := transferID{recv, send, xfer}
-	if t := rm.transfers[id]; t != nil {
+	if t := rm.find(id); t != nil {
 		return t
 	}
 	if len(rm.transfers) >= l.cfg.Limits.Transfers {
@@ -64,10 +65,8 @@ func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer
 		return nil
 	}
 	t := &transfer{transferID: id, room: rm}
-	if rm.transfers == nil {
-		rm.transfers = map[transferID]*transfer{}
-	}
-	rm.transfers[id] = t
+	l.keep(t)
+	rm.transfers = append(rm.transfers, t)
 	recv.running[t] = struct{}{}
 	send.running[t] = struct{}{}
 	t.into = l.handoff(rm, recv)
@@ -76,13 +75,35 @@ func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer
 	return t
 }
 
+// keep gives a transfer a place in the table that activities refer to.
+func (l *Ledger) keep(t *transfer) {
+	if n := len(l.freeSlots); n > 0 {
+		t.slot = l.freeSlots[n-1]
+		l.freeSlots = l.freeSlots[:n-1]
+		l.transfers[t.slot] = t
+		return
+	}
+	t.slot = uint32(len(l.transfers))
+	l.transfers = append(l.transfers, t)
+}
+
 // told finds the transfer that a completion or a drain speaks of, whichever
 // side was told.
 func (rm *room) told(inst, peer *instance, xfer string) *transfer {
-	if t := rm.transfers[transferID{inst, peer, xfer}]; t != nil {
+	if t := rm.find(transferID{inst, peer, xfer}); t != nil {
 		return t
 	}
-	return rm.transfers[transferID{peer, inst, xfer}]
+	return rm.find(transferID{peer, inst, xfer})
+}
+
+// find looks from the end: what is spoken of was mostly begun last.
+func (rm *room) find(id transferID) *transfer {
+	for i := len(rm.transfers) - 1; i >= 0; i-- {
+		if t := rm.transfers[i]; t.recv == id.recv && t.send == id.send && t.xfer == id.xfer {
+			return t
+		}
+	}
+	return nil
 }
 
 // drain ends the time in which writes of the transfer may arrive.

@@ -68,9 +68,6 @@ func (l *Ledger) transferStarted(c *call) {
 	if f.Side == lifecycle.Receiver || t.recvTick != 0 {
 		l.watch(t.into)
 	}
-	if c.req != nil {
-		l.timeStall(c.req)
-	}
 }
 
 func orTick(had, now uint64) uint64 {
@@ -86,9 +83,9 @@ func (l *Ledger) namePages(c *call) {
 	for _, run := range c.f.Pages {
 		n := named{c.pool, run.First, run.Count, l.tick}
 		if source {
-			c.tr.sources = append(c.tr.sources, n)
+			c.tr.sources = addNamed(c.tr.sources, n)
 		} else {
-			c.tr.targets = append(c.tr.targets, n)
+			c.tr.targets = addNamed(c.tr.targets, n)
 		}
 		for at := run.First; at < run.End(); at++ {
 			p := &c.pool.pages[at]
@@ -128,6 +125,18 @@ func (l *Ledger) reserveByWire(c *call) {
 			}
 		}
 	}
+}
+
+// addNamed adds a run, once: engine and wire may both name it. What was named
+// again is of the generation of the last time.
+func addNamed(list []named, n named) []named {
+	for i := range list {
+		if o := &list[i]; o.pool == n.pool && o.first == n.first && o.count == n.count {
+			o.tick = n.tick
+			return list
+		}
+	}
+	return append(list, n)
 }
 
 // transferCompleted ends a transfer.
@@ -172,7 +181,7 @@ func (l *Ledger) claimPages(c *call) {
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
 			p := &pl.pages[at]
-			if p.flags&null != 0 || !t.into.named(pl, at) {
+			if p.flags&null != 0 || !l.names(t.into, pl, at) {
 				continue
 			}
 			p.flags |= claimed

@@ -7,13 +7,13 @@ import "github.com/kvwitness/kvwitness/sidecar/finding"
 // now is its victim. (A claimed write of this kind is found in strangeWrite.)
 func (l *Ledger) writeAfterRelease(c *call, rec *activity, pl *pool, at uint32, p *page) {
 	if pl.mute(p) {
-		unsee(rec.tr.room, pl.inst, "a write landed on a page of which nothing is known")
+		unsee(l.of(rec).room, pl.inst, "a write landed on a page of which nothing is known")
 		return
 	}
 	seen := "a write of its transfer landed after the page was released"
 	if rec.born != p.born {
 		seen = "a write of its transfer landed after the page was handed out again"
 	}
-	l.accuse(finding.WriteAfterRelease, c.inst, rec.tr.room.on(c.inst), rec.tr.room, pl).
+	l.accuse(finding.WriteAfterRelease, c.inst, l.of(rec).room.on(c.inst), l.of(rec).room, pl).
 		on(l, at, p.content).say("released", seen)
 }

@@ -14,14 +14,19 @@ func (l *Ledger) whoseWrite(c *call, from *instance, pl *pool, at uint32) uint32
 		// The common case: one open transfer names the page, and nothing in the
 		// fact points elsewhere.
 		rec := &pl.acts[a]
-		if rec.next == 0 && !rec.source && rec.born == p.born && rec.tr.send == from && p.held() &&
-			rec.tr.open() && (c.f.Xfer == "" || c.f.Xfer == rec.tr.xfer) && !c.f.FromAddr.Has {
+		if rec.next == 0 && !rec.source && rec.born == p.born && l.of(rec).send == from && p.held() &&
+			l.of(rec).open() && (c.f.Xfer == "" || c.f.Xfer == l.of(rec).xfer) && !c.f.FromAddr.Has {
 			return a
 		}
 	}
 	a, two := l.candidate(c, from, pl, p)
 	if two {
 		return 0
+	}
+	if a == 0 || !l.of(&pl.acts[a]).open() && (c.f.Xfer == "" || l.of(&pl.acts[a]).xfer != c.f.Xfer) {
+		if b := l.unnamedTarget(c, from, pl, at, p, a != 0); b != 0 {
+			a = b
+		}
 	}
 	if a == 0 {
 		l.strangersBytes(c, pl, at, p)
@@ -32,6 +37,30 @@ func (l *Ledger) whoseWrite(c *call, from *instance, pl *pool, at uint32) uint32
 		return a
 	}
 	l.writeAfterRelease(c, rec, pl, at, p)
+	return 0
+}
+
+// unnamedTarget is for a transfer that its receiver never named (hard case 3):
+// its targets are the pages that its request reserved there. open: only a
+// transfer that still runs is meant.
+func (l *Ledger) unnamedTarget(c *call, from *instance, pl *pool, at uint32, p *page, open bool) uint32 {
+	r := l.parties.all[p.owner].req
+	if r == nil || p.flags&ownerRef == 0 {
+		return 0
+	}
+	h := r.room.into(pl.inst)
+	if h == nil || h.startedByReceiver() {
+		return 0
+	}
+	for i := len(h.transfers) - 1; i >= 0; i-- {
+		t := h.transfers[i]
+		if t.sendTick == 0 || open && !t.open() || from != nil && t.send != from || c.f.Xfer != "" && t.xfer != c.f.Xfer {
+			continue
+		}
+		l.name(pl, at, t, false)
+		t.targets = addNamed(t.targets, named{pl, at, 1, p.born})
+		return l.newestOf(pl, p, func(o *transfer) bool { return o == t })
+	}
 	return 0
 }
 
@@ -53,13 +82,13 @@ func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uin
 	}
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.source || !rec.tr.open() || !fits(rec.tr) {
+		if rec.source || !l.of(rec).open() || !fits(l.of(rec)) {
 			continue
 		}
 		switch {
 		case pick == 0:
 			pick = a
-		case pl.acts[pick].tr.room != rec.tr.room:
+		case l.of(&pl.acts[pick]).room != l.of(rec).room:
 			l.couldOwn(pl, p, fits)
 			return 0, true
 		case rec.born > pl.acts[pick].born:
@@ -75,8 +104,8 @@ func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uin
 // couldOwn makes every request that could own a write unwitnessed.
 func (l *Ledger) couldOwn(pl *pool, p *page, fits func(*transfer) bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
-		if rec := &pl.acts[a]; !rec.source && rec.tr.open() && fits(rec.tr) {
-			l.blur(rec.tr.into)
+		if rec := &pl.acts[a]; !rec.source && l.of(rec).open() && fits(l.of(rec)) {
+			l.blur(l.of(rec).into)
 		}
 	}
 }
@@ -86,10 +115,10 @@ func (l *Ledger) couldOwn(pl *pool, p *page, fits func(*transfer) bool) {
 func (l *Ledger) newestOf(pl *pool, p *page, want func(*transfer) bool) (pick uint32) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.source || !want(rec.tr) {
+		if rec.source || !want(l.of(rec)) {
 			continue
 		}
-		if pick == 0 || later(rec.tr, pl.acts[pick].tr) {
+		if pick == 0 || later(l.of(rec), l.of(&pl.acts[pick])) {
 			pick = a
 		}
 	}

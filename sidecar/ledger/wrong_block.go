@@ -8,5 +8,5 @@ func (l *Ledger) wrongBlock(c *call, at uint32, p *page, asked uint32) {
 		return
 	}
 	l.accuse(finding.WrongBlock, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-		say("shared for prefix key "+c.f.Key, "cached under another prefix key")
+		say("shared for prefix key "+c.f.Key, "by its own events cached under another prefix key")
 }
