@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kvwitness/kvwitness/engine/api"
+	"github.com/kvwitness/kvwitness/engine/config"
+	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
+	"github.com/kvwitness/kvwitness/engine/process"
+	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/engine/worker"
+)
+
+func serveCommand() *cobra.Command {
+	var s config.Serve
+	table := s.Table()
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "serve the built-in model, alone or as one half of a disaggregated pair",
+		Long: `serve runs one engine process. A unified engine answers by itself; prefill and
+decode are two processes that a router joins:
+
+  kvengine serve --role prefill --port 30001 --bootstrap-port 8998
+  kvengine serve --role decode --port 30002 --prefill 127.0.0.1:8998
+  kvengine router --port 8000 --prefill http://127.0.0.1:30001 --decode http://127.0.0.1:30002`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := errors.Join(load(cmd, table), s.Check()); err != nil {
+				return err
+			}
+			return serve(cmd.Context(), &s)
+		},
+	}
+	table.Register(cmd.Flags())
+	return cmd
+}
+
+// serve runs until ctx ends, and then stops gracefully.
+func serve(ctx context.Context, s *config.Serve) error {
+	s.Config.Log = logger(s.Log)
+	s.Keys = api.NoKeys()
+	if s.KeyFile != "" {
+		var err error
+		if s.Keys, err = api.LoadKeys(s.KeyFile); err != nil {
+			return err
+		}
+	}
+	if s.Events.On || s.Events.Record != "" {
+		s.Witness = func(instance string) (process.Witness, error) { return witness(ctx, s.Events, instance) }
+	}
+	p, err := process.Start(ctx, s.Config)
+	if err != nil {
+		return err
+	}
+	s.Config.Log.Info("serving", "role", s.Worker.Role.String(), "url", p.URL(), "instance", p.Control, "bootstrap", p.Bootstrap)
+	if d := s.Worker.Drill; d != scheduler.NoDrill {
+		s.Config.Log.Warn("a drill is on: this engine breaks its promises on purpose", "drill", d.String())
+	}
+	<-ctx.Done()
+	s.Config.Log.Info("stopping")
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.StopTimeout)
+	defer cancel()
+	return p.Stop(stopCtx)
+}
+
+// witness begins to publish, or only to record.
+func witness(ctx context.Context, e config.Events, instance string) (process.Witness, error) {
+	id := publish.Identity{Instance: instance, Epoch: uint64(time.Now().UnixNano()), Now: worker.Now}
+	var record *publish.RecordConfig
+	if e.Record != "" {
+		record = &publish.RecordConfig{Path: e.Record}
+	}
+	if !e.On {
+		r, err := publish.NewRecorder(id, *record)
+		if err != nil {
+			return process.Witness{}, err
+		}
+		return process.Witness{Teller: r.Teller, Close: r.Close}, nil
+	}
+	p, err := publish.New(ctx, publish.Config{
+		Identity: id, Dir: e.Dir, Endpoint: e.Endpoint, ReplayEndpoint: e.Replay, AllowTCP: e.AllowTCP, Record: record,
+	})
+	if err != nil {
+		return process.Witness{}, err
+	}
+	endpoint, _ := p.Endpoints()
+	return process.Witness{Teller: p.Teller, Endpoint: endpoint, Close: p.Close}, nil
+}
