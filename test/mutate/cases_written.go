@@ -31,9 +31,18 @@ var casesWritten = []mutant{
 	},
 	{
 		rule: "case-01", clause: "several-writers", file: "coverage.go",
-		off: "several writers may cover a page together",
-		old: `if !l.patched(pl, p, region+bits.TrailingZeros64(missing)) {`,
-		new: `if true {`,
+		off: "several writers may cover a page together, each some regions",
+		old: `ok |= pl.okBits(a)[word]`,
+		new: `ok = pl.okBits(a)[word]`,
+	},
+	{
+		rule: "case-01", clause: "several-pieces", file: "coverage.go",
+		off: "or each a piece of a region",
+		old: `		for _, g := range rec.frags {
+			if int(g.region) == region && !g.posted {`,
+		new: `		pieces = nil
+		for _, g := range rec.frags {
+			if int(g.region) == region && !g.posted {`,
 	},
 	{
 		rule: "case-01", clause: "this-generation", file: "coverage.go",
@@ -155,6 +164,13 @@ var casesWritten = []mutant{
 		s.ok += n`,
 	},
 	{
+		rule: "case-01", clause: "staged-posted-error", file: "staged.go",
+		off: "nor those that were posted and ended with an error",
+		old: `	case lifecycle.Errored:
+		s.posted -= min(n, s.posted)`,
+		new: `	case lifecycle.Errored:`,
+	},
+	{
 		rule: "case-01", clause: "staged-unwatched", file: "short_handoff.go",
 		off: "a staged pool that nobody watches accuses nobody",
 		old: `case !h.covered():
@@ -166,7 +182,7 @@ var casesWritten = []mutant{
 		rule: "case-02", clause: "observed", file: "short_handoff.go",
 		off: "a missing page accuses by observation",
 		old: `accuse: watching || pl.promises(`,
-		new: `accuse: pl.promises(`,
+		new: `accuse: watching && false || pl.promises(`,
 	},
 	{
 		rule: "case-02", clause: "claimed", file: "short_handoff.go",
