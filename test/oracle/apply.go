@@ -120,7 +120,7 @@ func (o *oracle) apply(e *entry) {
 	case lifecycle.TransferDrained:
 		o.drain(e)
 	case lifecycle.PeerGone:
-		o.peerGone(e, e.Inst, e.Peer)
+		o.peerGone(e)
 	case lifecycle.RegionRegistered:
 		o.register(e)
 	case lifecycle.RegionDeregistered:
@@ -176,6 +176,9 @@ func (o *oracle) admit(e *entry) {
 	r.named = o.now
 	if !r.admitted {
 		o.promptMismatch(e, r)
+	}
+	if !r.admitted {
+		r.lost = false
 	}
 	r.admitted, r.ended, r.aborted = true, false, false
 	if e.Domain.Has {
@@ -263,11 +266,11 @@ func (o *oracle) copy(e *entry) {
 		case o.written(src.gen):
 			g.claims = []claimed{{lifecycle.ByCopy, e.Step}}
 			g.copied, g.domain = true, src.gen.domainOf()
-			if c := o.lies(src); c != nil {
+			if c := o.lies(src.gen); c != nil {
 				g.laid = []laid{{*c, false}}
 			}
 		default:
-			g.source = o.lies(src)
+			g.source = o.lies(src.gen)
 		}
 	}
 }

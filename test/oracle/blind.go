@@ -79,8 +79,10 @@ func (o *oracle) loseSight(inst string, of lifecycle.Src) {
 // whether a transfer was drained then is not known.
 func (o *oracle) loseRequests(i *instance) {
 	const why = "facts of the instance were lost"
+	i.missed = true
 	for _, r := range i.live() {
 		r.blur(why)
+		r.lost = true
 	}
 	for _, t := range o.transfers {
 		if t.sender != i.name && t.receiver != i.name {

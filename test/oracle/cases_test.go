@@ -93,7 +93,8 @@ func TestCase06AnAbortBindsOnlyWhoSaidItAndARunningTransferMayEnd(t *testing.T) 
 }
 
 func TestCase07EveryWriterOfARoomMustBeDrained(t *testing.T) {
-	two := halves + reserve + send + `d {"ev":"transfer_started","xfer":"z","room":"1","side":"receiver","pool":"kv","pages":[[0,2]],"peer":"prefill2"}
+	two := halves + `q {"ev":"pool_opened","pool":"kv","pages":64,"page_tokens":64}
+	` + reserve + send + `d {"ev":"transfer_started","xfer":"z","room":"1","side":"receiver","pool":"kv","pages":[[0,2]],"peer":"prefill2"}
 	d {"ev":"transfer_drained","xfer":"x","room":"1","peer":"prefill"}
 	`
 	gone := `d {"ev":"peer_gone","peer":"prefill2"}

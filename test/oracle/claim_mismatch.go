@@ -18,7 +18,7 @@ func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen b
 			}
 		}
 	}
-	if !a.short() && h.completedOK() {
+	if !a.short() && h.completed() && h.completedOK() {
 		o.compareHalves(h, f, c)
 	}
 	o.say(c)
@@ -54,7 +54,7 @@ func (o *oracle) claimedPages(h *handoff) []*generation {
 
 // compareHalves: each sender names as many pages as the receiver names for it.
 func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
-	if h.unseen != "" || h.room.unseen != "" {
+	if h.unseen != "" || h.room.unseen != "" || h.partial {
 		return
 	}
 	for _, sender := range h.senders() {
@@ -74,21 +74,18 @@ func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
 			}
 		}
 		if len(sources) > 0 && len(targets) > 0 && len(tokens) == 1 && len(sources) != len(targets) {
-			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), onlyPool(targets))
+			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), h.firstPool())
 			ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
 		}
 	}
 }
 
-// onlyPool is the pool that all of some pages are of, if it is one.
-func onlyPool(gens map[*generation]bool) (name string) {
-	for g := range gens {
-		if name != "" && name != g.page.pool.name {
-			return ""
-		}
-		name = g.page.pool.name
+// firstPool is the one that the receiver named first.
+func (h *handoff) firstPool() string {
+	for _, g := range h.named() {
+		return g.page.pool.name
 	}
-	return name
+	return ""
 }
 
 func (h *handoff) senders() (names []string) {

@@ -69,22 +69,27 @@ func (o *oracle) sees(h *handoff) bool {
 	if h.judged {
 		return h.seen
 	}
-	if h.mixed {
+	if h.mixed || h.partial {
 		return false
 	}
-	i := o.inst(h.receiver)
-	any := false
-	for _, t := range h.transfers() {
-		any = true
-		watched := false
-		for of := lifecycle.RDMA; of <= lifecycle.NVML; of++ {
-			watched = watched || i.coveredBy(of, t.sender, h.first)
-		}
-		if !watched {
+	ts := h.transfers()
+	for _, t := range ts {
+		if !o.watched(h.receiver, t.sender, h.first) {
 			return false
 		}
 	}
-	return any
+	return len(ts) > 0
+}
+
+// watched: some source has seen all that came into an instance from a peer
+// since a moment.
+func (o *oracle) watched(inst, peer string, moment int) bool {
+	for of := lifecycle.RDMA; of <= lifecycle.NVML; of++ {
+		if o.inst(inst).coveredBy(of, peer, moment) {
+			return true
+		}
+	}
+	return false
 }
 
 // seesPage reports whether a page's writes are observed: it is a target of a

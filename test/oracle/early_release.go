@@ -43,7 +43,7 @@ func (o *oracle) endsLast(e *entry, pg *page) bool {
 // come.
 func (o *oracle) undrained(g *generation) *transfer {
 	for _, t := range slices.Concat(g.targets, g.sources) {
-		if !o.isDrained(t) && o.drainTold(t, g) {
+		if !o.isDrained(t) && o.drainTold(t) {
 			return t
 		}
 	}
@@ -51,15 +51,18 @@ func (o *oracle) undrained(g *generation) *transfer {
 }
 
 // drainTold: had the transfer been drained, somebody in sight would have said
-// so.
-func (o *oracle) drainTold(t *transfer, g *generation) bool {
-	for _, name := range []string{t.receiver, t.sender} {
-		if o.inst(name).sighted > t.began {
-			return false // it was attached later
-		}
+// so. Where the receiver is known from the wire alone, the wire tells.
+func (o *oracle) drainTold(t *transfer) bool {
+	if t.failed && t.handoff().mixed {
+		return false // its last writes may have been seen
 	}
-	return !slices.Contains(t.sources, g) || o.inst(t.receiver).stream
+	to, from := o.inst(t.receiver), o.inst(t.sender)
+	return to.inSight(t.began) && (!to.engine && from.sighted <= t.began || from.inSight(t.began))
 }
+
+// inSight: the instance was followed when a transfer began. Gaps since then
+// are noted at the transfer.
+func (i *instance) inSight(began int) bool { return i.sighted > 0 && i.sighted <= began }
 
 // transferParty is a transfer's request on the instance of a page.
 func (o *oracle) transferParty(t *transfer, pg *page) party {

@@ -127,6 +127,7 @@ type handoff struct {
 	wasRead  bool   // by its request, of a page that is owed
 	lastEnd  *entry // the last completion of a transfer
 	mixed    bool   // a write could be of it or of another
+	partial  bool   // it may have begun out of sight (R19a)
 	unseen   string
 }
 
@@ -304,6 +305,9 @@ func (o *oracle) complete(e *entry) {
 		return
 	}
 	h := t.handoff()
+	if !t.received && o.inst(t.receiver).missed && !h.request().followed() {
+		h.partial = true
+	}
 	t.ended, t.endedAt = true, o.applied
 	h.lastEnd = e
 	if e.Outcome == lifecycle.OK {
@@ -374,17 +378,24 @@ func (o *oracle) drain(e *entry) {
 	}
 }
 
-// peerGone ends and drains what runs between two instances, whoever says it.
-func (o *oracle) peerGone(e *entry, inst, peer string) {
+// peerGone ends and drains what runs between two instances, as far as the one
+// that says it had started it.
+func (o *oracle) peerGone(e *entry) {
 	for _, t := range o.transfers {
-		if t.receiver == inst && t.sender == peer || t.receiver == peer && t.sender == inst {
-			if t.open() {
-				t.ended, t.endedAt, t.failed = true, o.applied, true
-				t.handoff().lastEnd = e
-			}
-			t.drained, t.gone = true, true
+		if t.receiver == e.Inst && t.sender == e.Peer && t.received || t.receiver == e.Peer && t.sender == e.Inst && t.sent {
+			o.part(e, t)
 		}
 	}
+}
+
+// part ends a transfer whose instances have nothing to do with each other any
+// more.
+func (o *oracle) part(e *entry, t *transfer) {
+	if t.open() {
+		t.ended, t.endedAt, t.failed = true, o.applied, true
+		t.handoff().lastEnd = e
+	}
+	t.drained, t.gone = true, true
 }
 
 // isDrained is hard case 7 for one writer.
@@ -393,5 +404,5 @@ func (o *oracle) isDrained(t *transfer) bool {
 		return true
 	}
 	outstanding := slices.ContainsFunc(t.posted, func(p *post) bool { return !p.settled() })
-	return t.failed && t.ended && o.sees(t.handoff()) && !outstanding
+	return t.failed && t.ended && o.watched(t.receiver, t.sender, t.began) && !outstanding
 }

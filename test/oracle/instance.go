@@ -14,6 +14,7 @@ type instance struct {
 	nodes    map[string]bool // every node that ever spoke of it
 	engine   bool            // a fact of src engine was applied
 	stream   bool            // one of engine or wire was
+	missed   bool            // it was attached late, or facts of it were lost
 	sighted  int             // the moment of the first of them, or of a pool
 	epoch    epoch
 	over     map[uint64]bool
@@ -52,6 +53,7 @@ type request struct {
 	synthetic bool
 	ended     bool // finished, aborted or rejected
 	aborted   bool
+	lost      bool  // facts about it may have been lost since it was admitted
 	named     int64 // when a fact named it last
 	stalled   bool  // said so
 	given     map[*pool][]given
@@ -78,6 +80,9 @@ func (r *request) blur(why string) {
 		r.unseen = why
 	}
 }
+
+// followed: everything that was said of it since its admission was heard.
+func (r *request) followed() bool { return r != nil && r.admitted && !r.lost && r.inst.engine }
 
 // name is the request's id; nothing where nobody knows it.
 func (r *request) name() string {

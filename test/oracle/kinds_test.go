@@ -281,7 +281,8 @@ var vramMismatches = []one{
 	{"vram_mismatch: a region is larger", vram + `
 		e {"ev":"vram_usage","src":"nvml","gpu":"0","pid":7,"bytes":65536}
 		e {"ev":"region_registered","src":"rdma","base":4096,"bytes":65537,"memory":"vram"}
-		e {"ev":"region_registered","src":"rdma","base":4096,"bytes":99999,"memory":"host"}`,
+		e {"ev":"region_registered","src":"rdma","base":4096,"bytes":99999,"memory":"host"}
+		e {"ev":"vram_usage","src":"nvml","gpu":"0","pid":7,"bytes":65536}`,
 		is("vram_mismatch engine")},
 }
 

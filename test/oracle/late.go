@@ -25,10 +25,11 @@ func (o *oracle) late(e *entry) {
 		o.lost(e) // it accuses nobody
 	case lifecycle.SourceCoverage:
 		if !e.Complete {
-			o.coverage(e)
+			o.inst(e.Inst).uncover(e.Of, e.Peer)
 		}
 	case lifecycle.RequestAdmitted:
 		r := o.speaker(e.Fact)
+		r.lost = true
 		r.aborted, r.ended = false, false
 		if r.room != nil {
 			delete(r.room.rejected, e.Inst)

@@ -109,7 +109,7 @@ func (o *oracle) owedIn(h *handoff, p *pool) owed {
 // far as the request was given them, and how many it was never given.
 func (o *oracle) owedByTokens(h *handoff, p *pool) (pages []*generation, unreserved int64) {
 	prompt := o.promptOf(h)
-	if !prompt.Has {
+	if !prompt.Has || !h.request().followed() {
 		return nil, 0
 	}
 	from := o.prefixOf(h)

@@ -31,7 +31,6 @@ type page struct {
 	let         []release     // by whom references were given up
 	robbed      []*request    // whose reference ended because the page was handed out again
 	robbedCache bool          // the same of the cache's
-	before      *content      // what lay there when the present generation began
 }
 
 // reference is what a holder has on the present generation of a page. The
@@ -60,6 +59,7 @@ type generation struct {
 	claims  []claimed
 	bytes   map[int]spans // observed, by region: offsets within the page
 	used    bool          // it was read or filled
+	before  *content      // what lay there when it began
 	laid    []laid        // whose data were written into it, the last one last
 	source  *content      // what was copied into it, written or not
 	domain  lifecycle.Opt[string]
@@ -191,12 +191,13 @@ func (o *oracle) handOut(pg *page, holder *request, byCache bool) *generation {
 		pg.robbed = append(pg.robbed, ref.req)
 	}
 	pg.robbedCache = pg.robbedCache || pg.cached != nil
+	before := old.before
 	if c := o.laidIn(old); c != nil {
-		pg.before = c
+		before = c
 	}
 	pg.earlier = append(pg.earlier, old)
 	pg.refs, pg.cached = nil, nil
-	pg.gen = &generation{page: pg, holder: holder, byCache: byCache}
+	pg.gen = &generation{page: pg, holder: holder, byCache: byCache, before: before}
 	return pg.gen
 }
 
@@ -239,14 +240,13 @@ func (pg *page) drop(r *request, step lifecycle.Opt[int64]) {
 	pg.gen.over = !pg.held()
 }
 
-// lies is whose data lie in a page: those of its present generation where it
-// is written, else what lay there before.
-func (o *oracle) lies(pg *page) *content {
-	g := pg.gen
+// lies is whose data lie in a page: those of its generation where that is
+// written, else what lay there before.
+func (o *oracle) lies(g *generation) *content {
 	if c := o.laidIn(g); c != nil && (o.written(g) || c == g.source) {
 		return c
 	}
-	return pg.before
+	return g.before
 }
 
 // laidIn is whose data were written into a generation last. What a transfer is

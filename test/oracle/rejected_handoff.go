@@ -50,8 +50,8 @@ func (o *oracle) chargeRejected(e *entry, who party, pages []*page, claim string
 }
 
 // rejectedCompletion charges the completion of a transfer that an instance
-// started after it had rejected the request. That a sender which says its
-// starts said none before the rejection means that there was none.
+// started on its side after it had rejected the request, or, as its sender,
+// was never said to start.
 func (o *oracle) rejectedCompletion(e *entry) {
 	t := o.ends(e)
 	if t == nil || e.Outcome != lifecycle.OK {
@@ -59,8 +59,7 @@ func (o *oracle) rejectedCompletion(e *entry) {
 	}
 	charged := false
 	if said := t.room.rejected[t.sender]; said != nil {
-		unsaid := !t.sent && (o.promisesStarts(t.sender) || t.received && t.began >= said.moment)
-		charged = charged || t.sent && t.sentAt >= said.moment || unsaid
+		charged = charged || !t.sent || t.sentAt >= said.moment
 	}
 	if said := t.room.rejected[t.receiver]; said != nil {
 		charged = charged || t.received && t.receivedAt >= said.moment
@@ -75,21 +74,11 @@ func (o *oracle) rejectedCompletion(e *entry) {
 	o.say(c)
 }
 
-func (o *oracle) promisesStarts(inst string) bool {
-	i := o.inst(inst)
-	for _, p := range i.pools {
-		if i.promises(p, lifecycle.TransferStarted) {
-			return true
-		}
-	}
-	return false
-}
-
 // rejectedSuccess charges a success of a room that was rejected, or of a
 // request on the instance that aborted it. A recompute is none.
 func (o *oracle) rejectedSuccess(e *entry, r *request) {
 	rejected := r.room != nil && len(r.room.rejected) > 0 && !o.recomputed(r)
-	if !rejected && !r.aborted {
+	if !rejected && !r.aborted || !r.followed() {
 		return
 	}
 	c := o.charges()
@@ -114,8 +103,11 @@ func (o *oracle) recomputed(r *request) bool {
 			return false
 		}
 		for _, x := range reader.read {
+			if x.gen.unknown {
+				return true // nothing is known of it
+			}
 			own := x.gen.holder == reader
-			if !x.gen.unknown && (own && !x.wasLocal() || !own && !o.written(x.gen)) {
+			if own && !x.wasLocal() || !own && !o.written(x.gen) {
 				return false
 			}
 		}

@@ -26,6 +26,7 @@ func (o *oracle) open(e *entry) {
 		p.null = p.null.with(uint64(run.First), min(uint64(run.End()), uint64(e.Spec.Pages)))
 	}
 	i.pools[e.Pool] = p
+	i.missed = i.missed || p.unknown
 	o.ownCapacity(e, p)
 }
 
@@ -41,11 +42,8 @@ func (o *oracle) restart(e *entry, i *instance) {
 	}
 	o.waiting = slices.DeleteFunc(o.waiting, func(w *waitingRead) bool { return w.inst == i })
 	for _, t := range o.transfers {
-		if t.sender == i.name {
-			o.peerGone(e, i.name, t.receiver)
-		}
-		if t.receiver == i.name {
-			o.peerGone(e, t.sender, i.name)
+		if t.sender == i.name || t.receiver == i.name {
+			o.part(e, t)
 		}
 	}
 	for _, r := range i.requests {

@@ -62,11 +62,19 @@ func (ch *charge) strike(s struck) {
 }
 
 // page adds a page to a charge. Whoever else holds it is hit by it.
-func (c *charges) page(ch *charge, pg *page) {
+func (c *charges) page(ch *charge, pg *page) { c.generation(ch, pg.gen) }
+
+// generation adds a page as it was in one generation. If that is over, nobody
+// holds it any more.
+func (c *charges) generation(ch *charge, g *generation) {
+	pg := g.page
 	if ch.has[pg] {
 		return
 	}
-	ch.strike(struck{pg, c.o.lies(pg)})
+	ch.strike(struck{pg, c.o.lies(g)})
+	if pg.gen != g {
+		return
+	}
 	for _, ref := range pg.refs {
 		if ref.req != nil && ref.req != ch.who.req {
 			ch.victims = append(ch.victims, ref.req)

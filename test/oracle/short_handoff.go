@@ -11,7 +11,7 @@ import (
 // lack is what a handoff lacks in one pool.
 type lack struct {
 	pool     *pool
-	pages    []*page
+	pages    []*generation
 	nameless int64
 	seen     bool // by observation, not by claim
 }
@@ -56,7 +56,7 @@ func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *l
 		switch {
 		case o.writtenBy(g, step):
 		case o.accuses(g):
-			l.pages, l.seen = append(l.pages, g.page), l.seen || seen
+			l.pages, l.seen = append(l.pages, g), l.seen || seen
 		default:
 			a.unseen = "whether an owed page was written"
 			a.witnessed = false
@@ -76,9 +76,7 @@ func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *l
 // knowsGiven: the receiver says every reservation, and whatever it lacks
 // means something.
 func (o *oracle) knowsGiven(h *handoff, p *pool) bool {
-	r := h.request()
-	return r != nil && r.admitted && r.unseen == "" && h.unseen == "" && h.room.unseen == "" &&
-		p.inst.promises(p, lifecycle.PagesReserved) && p.inst.promises(p, lifecycle.PagesShared) &&
+	return h.room.unseen == "" && p.inst.promises(p, lifecycle.PagesReserved) && p.inst.promises(p, lifecycle.PagesShared) &&
 		(o.sees(h) && p.direct() || p.inst.promises(p, lifecycle.PagesWritten))
 }
 
@@ -179,8 +177,8 @@ func (o *oracle) sayShort(h *handoff, f *lifecycle.Fact, why string, a assessmen
 		ch := c.of(finding.ShortHandoff, f, who, l.pool.name)
 		ch.claim = why
 		ch.observation = "less was written than owed"
-		for _, pg := range l.pages {
-			c.page(ch, pg)
+		for _, g := range l.pages {
+			c.generation(ch, g)
 		}
 	}
 	if len(a.lacks) == 0 {

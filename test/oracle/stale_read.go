@@ -59,7 +59,7 @@ func (o *oracle) waitForWrite(e *entry, who party, pages []*page, h *handoff) {
 		if pg.gen.unknown || o.written(pg.gen) {
 			continue
 		}
-		u := unwritten{gen: pg.gen, charge: struck{pg, o.lies(pg)}}
+		u := unwritten{gen: pg.gen, charge: struck{pg, o.lies(pg.gen)}}
 		for _, ref := range pg.refs {
 			if ref.req != nil && ref.req != who.req {
 				u.hit = append(u.hit, ref.req)

@@ -24,6 +24,7 @@ type process struct {
 type region struct {
 	base, bytes uint64
 	memory      lifecycle.Memory
+	at          int64
 }
 
 // vramUsage applies vram_usage, and compares it with what its instance has.
@@ -118,7 +119,7 @@ func (o *oracle) named(p process) bool {
 }
 
 // held is what all processes of an instance hold, if each was sampled since
-// the last of its pools was opened.
+// the last of its pools was opened and the last region registered.
 func (o *oracle) held(i *instance) (bytes uint64, sampled bool) {
 	own, since := i.pids(), i.openedAt()
 	for pid := range own {
@@ -147,11 +148,15 @@ func (i *instance) pids() map[int64]bool {
 	return pids
 }
 
-// openedAt is when the last of the instance's pools was opened.
+// openedAt is when the last of the instance's pools was opened, or the last of
+// its regions registered.
 func (i *instance) openedAt() (at int64) {
 	at = math.MinInt64
 	for _, p := range i.pools {
 		at = max(at, p.openedAt)
+	}
+	for r := range i.regions {
+		at = max(at, r.at)
 	}
 	return at
 }
@@ -174,11 +179,7 @@ func sum(a, b uint64) uint64 {
 // register and deregister apply the registrations of memory.
 func (o *oracle) register(e *entry) {
 	o.deregister(e)
-	i := o.inst(e.Inst)
-	i.regions[region{e.Base, e.Bytes, e.Memory}] = false
-	c := o.charges()
-	o.regionsTooLarge(e, i, c)
-	o.say(c)
+	o.inst(e.Inst).regions[region{e.Base, e.Bytes, e.Memory, e.a}] = false
 }
 
 func (o *oracle) deregister(e *entry) {
