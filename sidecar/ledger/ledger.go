@@ -187,6 +187,7 @@ func (l *Ledger) apply(h held) {
 	}
 	c := l.resolve(inst, f)
 	if c.void {
+		l.stats.Void++
 		return
 	}
 	l.check(&c)

@@ -12,9 +12,6 @@ import (
 // says leak or surplus.
 func (l *Ledger) poolImbalance(c *call) {
 	pl, a := c.pool, c.f.Audit
-	if a == nil {
-		return
-	}
 	if sum := a.Free + a.Cached + a.Held + a.PendingDrain + pl.nulls; sum != int64(len(pl.pages)) {
 		l.accuse(finding.PoolImbalance, c.inst, nil, nil, pl).
 			say(fmt.Sprintf("free %d, cached %d, held %d, pending %d, null %d", a.Free, a.Cached, a.Held, a.PendingDrain, pl.nulls),
@@ -25,7 +22,7 @@ func (l *Ledger) poolImbalance(c *call) {
 // heldImbalance compares the engine's held pages with the ledger's own count.
 // In a batch, whose facts have no order, the count of this moment is not known.
 func (l *Ledger) heldImbalance(c *call) {
-	if c.f.Audit == nil || l.batch {
+	if l.batch {
 		return
 	}
 	pl, differ := c.pool, c.f.Audit.Held-c.pool.holding

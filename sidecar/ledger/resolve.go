@@ -6,6 +6,10 @@ import "github.com/kvwitness/kvwitness/engine/lifecycle"
 // and peers that are named for the first time.
 func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) call {
 	c := call{f: f, inst: inst}
+	if lacks(f) {
+		c.void = true
+		return c
+	}
 	switch f.Ev {
 	case lifecycle.RequestAdmitted:
 		l.renew(inst, f)
@@ -23,12 +27,9 @@ func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) call {
 		l.resolveTransfer(&c)
 	case lifecycle.ContentDigest:
 		c.room = l.roomFor(f.Room)
-		c.void = inst == nil
 	case lifecycle.PoolAudit, lifecycle.PoolClosed:
 		c.pool = l.locate(inst, f.Pool, nil)
 		c.void = c.pool == nil
-	case lifecycle.PoolOpened:
-		c.void = f.Spec == nil
 	}
 	if c.req != nil {
 		c.room = c.req.room
@@ -38,6 +39,27 @@ func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) call {
 	}
 	l.touch(c.req, c.room)
 	return c
+}
+
+// lacks reports whether a fact misses what its event must say; the decoder lets
+// no such fact through.
+func lacks(f *lifecycle.Fact) bool {
+	switch f.Ev {
+	case lifecycle.RequestAdmitted, lifecycle.RequestRejected, lifecycle.RequestAborted, lifecycle.RequestFinished,
+		lifecycle.PagesShared, lifecycle.PagesRead, lifecycle.PagesReleased:
+		return f.Req == "" || f.Inst == ""
+	case lifecycle.TransferStarted, lifecycle.TransferCompleted, lifecycle.TransferDrained, lifecycle.ContentDigest:
+		return f.Room == "" || f.Inst == ""
+	case lifecycle.PoolOpened:
+		return f.Spec == nil || f.Inst == ""
+	case lifecycle.PoolAudit:
+		return f.Audit == nil || f.Inst == ""
+	case lifecycle.VRAMUsage:
+		return f.VRAM == nil || f.Inst == ""
+	case lifecycle.EventsLost, lifecycle.Watermark, lifecycle.ClockOffset:
+		return false
+	}
+	return f.Inst == ""
 }
 
 func (l *Ledger) resolvePages(c *call) {

@@ -11,11 +11,10 @@ type Stats struct {
 	Late       uint64 // came after what follows them was applied; accuse nobody
 	Outdated   uint64 // of an epoch that is over
 	Unjudged   uint64 // about more instances than are remembered
-	Unknown    uint64 // events that this version does not know; applied, without effect
-
 	Missing    uint64 // sequence numbers that never came
 	NoPool     uint64 // facts about pools that were never opened
 	Impossible uint64 // facts that name pages or addresses that cannot be
+	Void       uint64 // applied, but it names what is not there, or lacks what it must say
 	Elsewhere  uint64 // bytes_moved outside every region
 
 	PagesReserved     uint64

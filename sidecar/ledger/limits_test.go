@@ -1,0 +1,157 @@
+package ledger_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/sidecar/ledger"
+)
+
+// small limits, so that a short stream goes far beyond each of them.
+var small = ledger.Limits{
+	Instances: 8, Pools: 4, Pages: 4096, Requests: 64, Ended: 16, Transfers: 8, Activity: 256,
+	Fragments: 64, Releases: 8, PastOwner: 2, Window: 32, Missing: 8, Digests: 8, Pending: 16, Peers: 4, Samples: 8,
+}
+
+// within fails if anything is larger than its limit.
+func within(t *testing.T, l *ledger.Ledger, lim ledger.Limits) {
+	t.Helper()
+	s := l.Sizes()
+	for _, c := range []struct {
+		what      string
+		is, limit int
+	}{
+		{"instances", s.Instances, lim.Instances},
+		{"pools", s.Pools, lim.Pools},
+		{"pages", s.Pages, lim.Pages},
+		{"requests", s.Requests, lim.Requests + 1},
+		{"ended", s.Ended, lim.Ended + 1},
+		{"activity", s.Activity, lim.Activity},
+		{"fragments", s.Fragments, lim.Fragments},
+		{"window", s.Window, lim.Window},
+		{"pending", s.Pending, lim.Pending},
+	} {
+		if c.is > c.limit {
+			t.Fatalf("%s: %d are remembered, the limit is %d", c.what, c.is, c.limit)
+		}
+	}
+}
+
+// accounted fails if a fact was counted twice or not at all.
+func accounted(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	s := l.Stats()
+	sum := s.Applied + s.Duplicates + s.Late + s.Outdated + s.Unjudged + uint64(l.Sizes().Window)
+	if s.Seen != sum {
+		t.Fatalf("%d facts seen, %d accounted for: %+v", s.Seen, sum, s)
+	}
+}
+
+func engine(at int64, ev lifecycle.Ev) *lifecycle.Fact {
+	return &lifecycle.Fact{T: at, Node: "n", Inst: "decode-0", Src: lifecycle.Engine, Ev: ev}
+}
+
+// Promise: an engine that opens requests and never ends them costs sight, not
+// memory, and accuses nobody: what is forgotten is unwitnessed.
+func TestOpenRequestsBeyondTheLimitAreUnwitnessed(t *testing.T) {
+	l := ledger.New(ledger.Config{Limits: small})
+	l.Step(openPool("decode-0", 1024, nil))
+	at := int64(1_000_000)
+	for i := range 5000 {
+		at += 1_000_000
+		f := engine(at, lifecycle.PagesReserved)
+		f.Req, f.Room, f.Pool = fmt.Sprint("r", i), fmt.Sprint(i), "kv"
+		f.Pages = lifecycle.Runs{{First: uint32(i % 1024), Count: 1}}
+		for _, found := range l.Step(f) {
+			if found.Kind != finding.DoubleHold || i < 1024 {
+				t.Fatalf("request %d: %+v", i, found)
+			}
+		}
+		within(t, l, small)
+	}
+	l.Close()
+	for _, v := range l.Verdicts() {
+		if v.Verdict == finding.Clean {
+			t.Fatalf("%+v", v)
+		}
+	}
+	accounted(t, l)
+	if l.Stats().Forgotten.Requests == 0 {
+		t.Fatal("nothing was forgotten: the test shows nothing")
+	}
+}
+
+// Promise: transfers, pages in transfer, pieces of pages and digests are
+// bounded, and a room that went beyond a limit is not clean.
+func TestTransfersBeyondTheLimitAreUnwitnessed(t *testing.T) {
+	lim := small
+	lim.Requests = 1 << 20
+	l := ledger.New(ledger.Config{HoldVerdicts: true, Limits: lim})
+	region := lifecycle.Region{Base: 1 << 40, Stride: 4096, Bytes: 4096}
+	opened := openPool("decode-0", 1024, []lifecycle.Region{region})
+	opened.Src = lifecycle.Wire
+	l.Step(opened)
+	l.Step(&lifecycle.Fact{T: 2, Node: "n", Inst: "decode-0", Src: lifecycle.Sidecar, Ev: lifecycle.SourceCoverage, Of: lifecycle.RDMA, Complete: true})
+	at := int64(10)
+	for i := range uint32(600) {
+		at += 10
+		start := engine(at, lifecycle.TransferStarted)
+		start.Xfer, start.Room, start.Side, start.Peer, start.Pool = fmt.Sprint(i), "1", lifecycle.Receiver, "prefill-0", "kv"
+		start.Pages, start.Src = lifecycle.Runs{{First: i, Count: 1}}, lifecycle.Wire
+		bytes := &lifecycle.Fact{
+			T: at + 1, Node: "n", Inst: "decode-0", Src: lifecycle.RDMA, Ev: lifecycle.BytesMoved,
+			Addr: region.Base + uint64(i)*4096 + 1, Bytes: 7, From: "prefill-0", Outcome: lifecycle.OK,
+		}
+		digest := engine(at+2, lifecycle.ContentDigest)
+		digest.Src, digest.Room, digest.Pool, digest.Digest, digest.Side = lifecycle.Wire, "1", "kv", fmt.Sprint(i), lifecycle.Sender
+		for _, f := range []*lifecycle.Fact{start, bytes, digest} {
+			l.Step(f)
+			within(t, l, lim)
+		}
+	}
+	l.Close()
+	for _, v := range l.Verdicts() {
+		if v.Verdict != finding.Unwitnessed {
+			t.Fatalf("%+v", v)
+		}
+	}
+	if l.Stats().Forgotten.Transfers == 0 || l.Stats().Forgotten.Digests == 0 {
+		t.Fatalf("nothing was forgotten: %+v", l.Stats().Forgotten)
+	}
+}
+
+// Promise: pools and instances beyond the limit are not judged, and counted.
+func TestPoolsAndInstancesBeyondTheLimitAreCounted(t *testing.T) {
+	l := ledger.New(ledger.Config{Limits: small})
+	for i := range 50 {
+		f := openPool(fmt.Sprint("engine-", i), 1024, nil)
+		f.T = int64(i) * 1_000_000_000
+		l.Step(f)
+		within(t, l, small)
+	}
+	l.Close()
+	if f := l.Stats().Forgotten; f.Pools == 0 || f.Instances == 0 {
+		t.Fatalf("%+v", f)
+	}
+	accounted(t, l)
+}
+
+// Promise: runs that name more pages than a pool has, or pages outside it, are
+// counted as impossible and change nothing.
+func TestImpossiblePagesAreCounted(t *testing.T) {
+	l := ledger.New(ledger.Config{})
+	l.Step(openPool("decode-0", 8, nil))
+	for i, runs := range []lifecycle.Runs{{{First: 8, Count: 1}}, {{First: 0, Count: 9}}, {{First: 0, Count: 8}, {First: 0, Count: 8}}, {{First: 1 << 26, Count: 1 << 26}}} {
+		f := engine(int64(i+1)*1_000_000, lifecycle.PagesReserved)
+		f.Req, f.Pool, f.Pages = "r1", "kv", runs
+		l.Step(f)
+	}
+	if found := l.Close(); len(found) > 0 {
+		t.Fatalf("%+v", found)
+	}
+	if s := l.Stats(); s.Impossible != 4 || s.PagesReserved != 0 {
+		t.Fatalf("%+v", s)
+	}
+}
