@@ -127,6 +127,27 @@ func (t *transfer) incident() {
 	t.lost = len(t.dst) - 1
 }
 
+// reuses names a page on the wire that an earlier transfer, not yet drained,
+// still writes.
+func (t *transfer) reuses() {
+	h, s := t.rcv, t.r.s
+	if !s.arms("early_release/reused") || h.in.engine || h.in.muted || !h.alive() || t.r.synthetic || t.pool != "kv" || t.dummy {
+		return
+	}
+	p := h.in.pool("kv")
+	for id := range p.pages {
+		pg := &p.pages[id]
+		if pg.busy == 0 || len(pg.holders) != 1 || pg.holders[0].r == t.r || pg.unknown || pg.holders[0].r.blurred || !s.strikes("early_release/reused") {
+			continue
+		}
+		s.want(h.in, "", "", p.name, uint32(id))
+		f := lifecycle.Fact{Ev: lifecycle.TransferStarted, Xfer: t.xfer + "+", Room: t.r.room, Side: lifecycle.Receiver, Pool: p.name,
+			Pages: runs([]uint32{uint32(id)}), Peer: t.snd.in.name, Op: t.op}
+		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
+		return
+	}
+}
+
 // late makes a write land after the receiver has given its pages back.
 func (r *request) late(h *half) {
 	s := r.s

@@ -89,6 +89,15 @@ func (h *half) releaseFaults(p *pool, pages []uint32) {
 		s.want(h.in, "", "", p.name, pages...)
 		h.in.say(lifecycle.Fact{Ev: lifecycle.PagesEvicted, Pool: p.name, Pages: runs(pages)})
 	}
+	if known && h.leaving && s.strikes("write_after_release/claimed") {
+		s.want(h.in, h.req, "", p.name, pages...)
+		for _, id := range pages {
+			p.pages[id].readyAt = s.now + 3*stepTime // nobody else fills it before
+		}
+		s.spawn(s.now+2*stepTime, func(*proc) {
+			h.say(lifecycle.Fact{Ev: lifecycle.PagesWritten, Req: h.req, Pool: p.name, Pages: runs(pages), By: lifecycle.ByForward})
+		})
+	}
 	if known && h.leaving && s.strikes("foreign_page/freed") {
 		s.want(h.in, h.req, "", p.name, pages...)
 		read := func() {

@@ -55,6 +55,14 @@ func (r *request) goesOnAborted(h *half) {
 		s.want(h.in, h.req, "", "")
 		h.reserve(h.in.pool("kv"), 1)
 	}
+	for _, t := range r.transfers {
+		if t.snd == h && !t.sent && !t.over && len(t.acts) > 0 && s.strikes("rejected_handoff/aborted_transfers") {
+			s.want(h.in, "", r.room, "")
+			t.start()
+			t.acts = t.acts[1:]
+			return
+		}
+	}
 	if s.strikes("rejected_handoff/aborted_succeeds") {
 		s.want(h.in, h.req, "", "")
 		h.say(lifecycle.Fact{Ev: lifecycle.RequestFinished, Req: h.req, Room: r.room, HTTPStatus: 200, Finish: lifecycle.FinishStop})

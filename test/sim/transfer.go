@@ -107,6 +107,7 @@ func (t *transfer) name() {
 	t.namesForeign(h, "foreign_page/target", &f)
 	if !h.in.engine {
 		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
+		t.reuses()
 		return
 	}
 	if h.req != t.r.id || s.chance(0.5) {
