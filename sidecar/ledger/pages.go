@@ -94,6 +94,7 @@ func (l *Ledger) share(c *call) {
 	if c.f.Domain.Has && !c.req.domain(l).Has {
 		l.parties.all[c.req.party].domain = c.f.Domain
 	}
+	c.req.takenBack(c.pool)
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
 			p := &c.pool.pages[at]
