@@ -89,7 +89,8 @@ func (h *half) releaseFaults(p *pool, pages []uint32) {
 		s.want(h.in, "", "", p.name, pages...)
 		h.in.say(lifecycle.Fact{Ev: lifecycle.PagesEvicted, Pool: p.name, Pages: runs(pages)})
 	}
-	if known && h.leaving && s.strikes("write_after_release/claimed") {
+	over := !slices.ContainsFunc(pages, func(id uint32) bool { return !p.pages[id].free() })
+	if known && over && h.leaving && s.strikes("write_after_release/claimed") {
 		s.want(h.in, h.req, "", p.name, pages...)
 		for _, id := range pages {
 			p.pages[id].readyAt = s.now + 3*stepTime // nobody else fills it before
