@@ -26,6 +26,8 @@ type loop struct {
 	beat  func() // says that there is nothing to say; nil: never
 	beats time.Time
 	asked chan func() // done between two turns
+	job   func()      // what was asked, until the turn is over
+	asOf  int64       // node's clock: what happened until then is told
 	ended chan struct{}
 }
 
@@ -41,6 +43,7 @@ func (l *loop) run() {
 	var half events
 	idle := 0
 	for {
+		asOf := l.e.id.Now()
 		half = l.q.swap(half)
 		if len(half.list) > 0 || half.lost > 0 {
 			l.e.tellAll(&half)
@@ -51,12 +54,17 @@ func (l *loop) run() {
 			l.flush()
 			return
 		}
-		l.wait(timer, idle)
+		l.asOf = asOf
+		if l.job != nil {
+			l.job()
+			l.job = nil
+		}
 		if l.beat != nil && time.Since(l.beats) >= Heartbeat {
 			l.beat()
 			l.flush()
 			l.beats = time.Now()
 		}
+		l.wait(timer, idle)
 	}
 }
 
@@ -76,30 +84,33 @@ func (l *loop) wait(timer *time.Timer, idle int) {
 	select {
 	case <-timer.C:
 	case <-l.q.wake:
-	case do := <-l.asked:
-		do()
+	case l.job = <-l.asked:
 	}
 }
 
-// ask has do called between two turns, when all that was told is sent; false:
+// ask has do called after the next turn, when all that was told is sent; false:
 // the loop has ended, or stop was closed.
 func (l *loop) ask(do func(), stop <-chan struct{}) bool {
 	done := make(chan struct{})
 	select {
 	case l.asked <- func() { do(); close(done) }:
-		<-done
-		return true
 	case <-l.ended:
 		return false
 	case <-stop:
 		return false
 	}
+	select {
+	case <-done:
+		return true
+	case <-l.ended: // between the two
+		return false
+	}
 }
 
-// watermark says that everything until now has been said. It has no seq: it is
+// watermark says that everything until asOf has been said. It has no seq: it is
 // for the stream alone.
-func (e *encoder) watermark(now int64, out output) {
-	e.t = max(e.t, now)
+func (e *encoder) watermark(asOf int64, out output) {
+	e.t = max(e.t, asOf)
 	out.say(&lifecycle.Fact{
 		T: e.t, Inst: e.id.Instance, Src: lifecycle.Engine, Ev: lifecycle.Watermark,
 		Epoch: lifecycle.Some(e.id.Epoch), Of: lifecycle.Engine,

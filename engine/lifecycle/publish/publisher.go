@@ -168,7 +168,7 @@ func (p *Publisher) flush() {
 	}
 }
 
-func (p *Publisher) heartbeat() { p.loop.e.watermark(p.id.Now(), p.wire) }
+func (p *Publisher) heartbeat() { p.loop.e.watermark(p.loop.asOf, p.wire) }
 
 // takeSnapshot copies the books between two batches.
 func (p *Publisher) takeSnapshot(s *snapshot) bool {
@@ -177,7 +177,7 @@ func (p *Publisher) takeSnapshot(s *snapshot) bool {
 			p.heartbeat()
 			p.wire.flush()
 		}
-		p.loop.e.take(s, p.wire.next-1)
+		p.loop.e.take(s, p.wire.next-1, p.loop.asOf)
 	}, p.server.ctx.Done())
 }
 

@@ -69,9 +69,10 @@ type xferCopy struct {
 	tick  uint64
 }
 
-// take copies the books into s, whose memory is used again.
-func (e *encoder) take(s *snapshot, batch uint64) {
-	e.t = max(e.t+1, e.id.Now()) // after all that was said, before all that will be
+// take copies the books into s, whose memory is used again. batch is the last one
+// published; until asOf all has been said.
+func (e *encoder) take(s *snapshot, batch uint64, asOf int64) {
+	e.t = max(e.t+1, asOf) // after all that was said, before all that will be
 	s.id, s.t, s.step, s.batch = e.id, e.t, int64(e.at.Step), batch
 	s.seq = lifecycle.Opt[uint64]{}
 	if e.seq > 0 {
