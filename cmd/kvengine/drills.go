@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kvwitness/kvwitness/engine/drill"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
 
@@ -53,7 +54,12 @@ func printDrills(w io.Writer) error {
 		if d.PerRequest {
 			header = "; also by header"
 		}
-		fmt.Fprintf(w, "%s (%s%s)\n  %s\n", d.Name, strings.Join(roles, ", "), header, d.Fault)
+		e := drill.Expected(d.Drill)
+		found := strings.Join(e.Findings, ", ")
+		if found == "" {
+			found = "nothing"
+		}
+		fmt.Fprintf(w, "%s (%s%s)\n  fault: %s\n  found in what it says of itself: %s\n  why: %s\n", d.Name, strings.Join(roles, ", "), header, d.Fault, found, e.Why)
 	}
 	return nil
 }

@@ -36,6 +36,7 @@ type cluster struct {
 	unified, prefill, decode *process.Process
 	url                      string // where clients ask
 
+	keys   *api.Keys
 	dir    string
 	traces []string
 	closed sync.Once

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/api"
+	"github.com/kvwitness/kvwitness/engine/drill"
 	"github.com/kvwitness/kvwitness/engine/process"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
@@ -85,7 +86,7 @@ func TestRejectedHandoffLeaksTheSecret(t *testing.T) {
 		t.Fatalf("B is answered %d %q, A's secret is %s", b.status, b.text, secret)
 	}
 	c.rest()
-	c.expectFindings(finding.CapacityInversion, finding.RejectedHandoff, finding.ShortHandoff, finding.StaleRead)
+	c.expectFindings(drill.Expected(scheduler.RejectedHandoff).Findings...)
 }
 
 // Promise: in a scrubbed pool the same failure gives a poor answer, but nobody's.
