@@ -20,6 +20,7 @@ type breach struct {
 	exposed []finding.Party
 	claim   string
 	seen    string
+	asOf    uint64 // tick at which it happened, 0: now
 }
 
 // accuse finds or begins the breach of that kind, request and pool, for the
@@ -128,6 +129,9 @@ func (l *Ledger) blame(b *breach) {
 		return
 	}
 	for _, at := range b.pages {
+		if b.asOf != 0 && b.pool.pages[at].born > b.asOf {
+			continue // who holds it now came later
+		}
 		l.eachHolder(b.pool, at, func(r *request) {
 			if r != b.req {
 				l.violate(r.room, "victim of "+b.kind.String())

@@ -74,6 +74,7 @@ type pendingRead struct {
 	node  string
 	t     int64 // as said
 	due   int64 // applied time at which it is judged whatever the step
+	tick  uint64
 	step  int64
 	pages []pendingPage
 	into  *handoff // whose judgement waits for it, or nil
@@ -117,7 +118,7 @@ func (l *Ledger) pend(c *call, pages []pendingPage) *pendingRead {
 	}
 	pr := &pendingRead{
 		inst: c.inst, req: c.req, room: c.room, pool: c.pool, node: c.f.Node,
-		t: c.f.T, due: l.now + l.settleTime(), step: c.f.Step.V, pages: pages,
+		t: c.f.T, due: l.now + l.settleTime(), tick: l.tick, step: c.f.Step.V, pages: pages,
 	}
 	l.pendingReads++
 	c.inst.pending = append(c.inst.pending, pr)
@@ -174,6 +175,7 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 	}
 	for _, pp := range pr.pages {
 		b := l.accuse(finding.StaleRead, pr.inst, pr.req, pr.room, pr.pool)
+		b.asOf = pr.tick
 		b.pages = append(b.pages, pp.at)
 		if pp.known {
 			b.expose(pp.whose)

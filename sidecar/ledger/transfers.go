@@ -142,10 +142,7 @@ func addNamed(list []named, n named) []named {
 // transferCompleted ends a transfer.
 func (l *Ledger) transferCompleted(c *call) {
 	t, f, h := c.tr, c.f, c.tr.into
-	if t.recvTick == 0 && t.recv.seenSince != 0 && !h.judged && (h.req == nil || !h.req.fullySeen()) {
-		h.latecomer = true // it may have begun before its receiver was in sight
-		l.unwatch(h)
-	}
+	l.unseenStart(t)
 	if t.outcome == lifecycle.OutcomeNone || f.Outcome == lifecycle.OK {
 		t.outcome = f.Outcome
 	}
@@ -162,6 +159,23 @@ func (l *Ledger) transferCompleted(c *call) {
 	if f.Outcome == lifecycle.OK && f.Last {
 		h.lastSaid = true
 		l.judge(h, f.T, f.Node)
+	}
+}
+
+// unseenStart is for the completion of a transfer that its receiver did not
+// start. That is usual where one reservation covers several transfers of a
+// sender; but where nothing of that sender was started, or the receiver was out
+// of sight before, it began out of sight.
+func (l *Ledger) unseenStart(t *transfer) {
+	h := t.into
+	if t.recvTick != 0 || h.judged {
+		return
+	}
+	late := t.recv.seenSince != 0 && (h.req == nil || !h.req.fullySeen())
+	begun := slices.ContainsFunc(h.transfers, func(o *transfer) bool { return o.send == t.send && o.began() != 0 })
+	if late || !begun {
+		h.latecomer = true
+		l.unwatch(h)
 	}
 }
 
