@@ -62,6 +62,7 @@ func (s *Serve) Table() Table {
 		number("port", 30000, 0, maxPort, "port of the API; 0: any", &s.Port),
 		number("control-port", 0, 0, maxPort, "port of the control socket; 0: any", &s.ControlPort),
 		number("bootstrap-port", 8998, 0, maxPort, "port at which prefill serves bootstrap; 0: any", &s.BootstrapPort),
+		text("bootstrap-at", "", "address at which rank 0 serves bootstrap (prefill ranks beyond it)", &s.BootstrapAt),
 		list("prefill", "bootstrap addresses of the prefills that may write here (decode)", &s.Prefills),
 		number("rank", 0, 0, 63, "which of the ranks this prefill is", &w.Rank),
 		number("ranks", 1, 1, 64, "how many prefill ranks bring a share of each page", &w.Ranks),

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -142,6 +143,29 @@ func capacity(ctx context.Context, address string, port int) (int, error) {
 		return 0, fmt.Errorf("read prefill's server_info: %w", err)
 	}
 	return info.Tokens, nil
+}
+
+// putRoute registers a rank with the bootstrap server of another.
+func putRoute(ctx context.Context, address string, r *pdwire.RouteRegistration) error {
+	ctx, cancel := context.WithTimeout(ctx, bootstrapTimeout)
+	defer cancel()
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://"+address+"/route", bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("register with bootstrap: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("register with bootstrap: %w", err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("register with bootstrap: %s", resp.Status)
+	}
+	return nil
 }
 
 func get(ctx context.Context, address string) ([]byte, error) {

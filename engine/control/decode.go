@@ -127,7 +127,7 @@ func (d *Decode) keep(bootstrap string) {
 		}
 		if err != nil {
 			d.cfg.Log.Debug("prefill not reached", "bootstrap", bootstrap, "err", err.Error())
-			d.pause()
+			sleep(d.ctx, retryPause)
 			continue
 		}
 		var ranks []scheduler.Peer
@@ -142,14 +142,14 @@ func (d *Decode) keep(bootstrap string) {
 			wg.Go(func() { d.hold(info, rank) })
 		}
 		wg.Wait()
-		d.pause()
+		sleep(d.ctx, retryPause)
 	}
 }
 
-func (d *Decode) pause() {
+func sleep(ctx context.Context, d time.Duration) {
 	select {
-	case <-d.ctx.Done():
-	case <-time.After(retryPause):
+	case <-ctx.Done():
+	case <-time.After(d):
 	}
 }
 

@@ -25,6 +25,8 @@ type PrefillConfig struct {
 	Host          string
 	Port          int // control
 	BootstrapPort int
+	// BootstrapAt is where another rank serves bootstrap; empty: here.
+	BootstrapAt string
 	// HTTPPort of the API, at which decode asks for the size of the pool.
 	HTTPPort int
 	Log      *slog.Logger
@@ -74,6 +76,9 @@ func BindPrefill(ctx context.Context, cfg PrefillConfig) (*Prefill, error) {
 	if p.address, err = listen(ctx, p.pull, cfg.Host, cfg.Port); err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
+	if p.webAt = cfg.BootstrapAt; p.webAt != "" {
+		return p, nil
+	}
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(cfg.Host, strconv.Itoa(cfg.BootstrapPort)))
 	if err != nil {
@@ -98,12 +103,30 @@ func (p *Prefill) Start(w *worker.Worker) worker.Link {
 	p.worker = w
 	p.sender = &handoff.Sender{Memory: w.Memory(), Rank: c.Rank, Ranks: c.Ranks, Digest: true, Transposed: c.Transposed()}
 	self, _ := splitAddress(p.address)
-	p.routes.add(&pdwire.RouteRegistration{
+	p.announce(&pdwire.RouteRegistration{
 		AttnTPSize: heads(w) / w.Layout().KVHeads, AttnCPSize: 1, AttnDPSize: 1, PPSize: c.Ranks, PPRank: c.Rank, SystemDPSize: 1,
 		RankIP: self.Host, RankPort: int(self.Port), PageSize: c.PageTokens, KVCacheDtype: c.DType.String(), HTTPPort: p.cfg.HTTPPort,
 	})
 	p.wg.Go(p.receive)
 	return p
+}
+
+// announce registers this rank, here or with the rank that serves bootstrap.
+func (p *Prefill) announce(r *pdwire.RouteRegistration) {
+	if p.cfg.BootstrapAt == "" {
+		p.routes.add(r)
+		return
+	}
+	p.wg.Go(func() {
+		for p.ctx.Err() == nil {
+			err := putRoute(p.ctx, p.cfg.BootstrapAt, r)
+			if err == nil {
+				return
+			}
+			p.cfg.Log.Debug("bootstrap not reached", "err", err.Error())
+			sleep(p.ctx, retryPause)
+		}
+	})
 }
 
 func heads(w *worker.Worker) int { return w.Memory().Pages.Layout().KVHeads }

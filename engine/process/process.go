@@ -38,6 +38,7 @@ type Config struct {
 	Port          int // of the API
 	ControlPort   int
 	BootstrapPort int      // prefill
+	BootstrapAt   string   // where rank 0 serves bootstrap (prefill ranks beyond it)
 	Prefills      []string // bootstrap addresses (decode)
 	Keys          *api.Keys
 	Model         string
@@ -109,7 +110,9 @@ func (p *Process) open(ctx context.Context, c Config, a *api.Config, port int) e
 	case scheduler.Unified:
 		p.Control = net.JoinHostPort(c.Host, strconv.Itoa(port))
 	case scheduler.Prefill:
-		end, err := control.BindPrefill(ctx, control.PrefillConfig{Host: c.Host, Port: c.ControlPort, BootstrapPort: c.BootstrapPort, HTTPPort: port, Log: c.Log})
+		end, err := control.BindPrefill(ctx, control.PrefillConfig{
+			Host: c.Host, Port: c.ControlPort, BootstrapPort: c.BootstrapPort, BootstrapAt: c.BootstrapAt, HTTPPort: port, Log: c.Log,
+		})
 		if err != nil {
 			return err
 		}

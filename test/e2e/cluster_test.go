@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -34,6 +36,7 @@ const (
 type cluster struct {
 	t                        testing.TB
 	unified, prefill, decode *process.Process
+	more                     []*process.Process
 	url                      string // where clients ask
 
 	keys   *api.Keys
@@ -77,7 +80,11 @@ func (c *cluster) start(role scheduler.Role, change setup, prefills ...string) (
 
 // record has an instance write what it does to a trace of its own.
 func (c *cluster) record(role scheduler.Role, inst string) (process.Witness, error) {
-	path := filepath.Join(c.dir, role.String()+".jsonl")
+	return c.recordAs(role.String(), inst)
+}
+
+func (c *cluster) recordAs(name, inst string) (process.Witness, error) {
+	path := filepath.Join(c.dir, name+".jsonl")
 	r, err := publish.NewRecorder(
 		publish.Identity{Instance: inst, Epoch: 1, Now: worker.Now},
 		publish.RecordConfig{Path: path, Header: lifecycle.Header{Node: "node-0"}},
@@ -170,7 +177,7 @@ func (c *cluster) processes() (all []*process.Process) {
 			all = append(all, p)
 		}
 	}
-	return all
+	return append(all, c.more...)
 }
 
 // rest waits until nothing is under way, and then every page must be accounted
@@ -298,4 +305,17 @@ func (a *answer) readStream(raw []byte) error {
 		return fmt.Errorf("the stream ended without [DONE]: %.100q", raw)
 	}
 	return nil
+}
+
+func portOf(t testing.TB, address string) int {
+	t.Helper()
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
