@@ -24,6 +24,7 @@ type world struct {
 	next    kvcache.Req
 	room    scheduler.Room
 	drill   scheduler.Drill
+	twins   bool // each request comes twice
 	// tells makes the Teller of an engine that starts.
 	tells func(e *engine) *Teller
 	// after is called whenever an engine has done something.
@@ -230,6 +231,13 @@ func (w *world) request() {
 		prompt[len(prompt)-1] = w.rng.Int32N(50)
 	}
 	domain := []kvcache.Domain{"", "0123456789abcdef", "fedcba9876543210"}[w.rng.IntN(3)]
+	w.submit(domain, prompt)
+	if w.twins {
+		w.submit(domain, prompt)
+	}
+}
+
+func (w *world) submit(domain kvcache.Domain, prompt []int32) {
 	w.room++
 	for _, e := range w.engines {
 		w.next++
