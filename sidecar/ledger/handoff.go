@@ -92,9 +92,9 @@ func (l *Ledger) blur(h *handoff) {
 	}
 }
 
-// busy reports whether a transfer of it is open.
-func (h *handoff) busy() bool {
-	for _, t := range h.transfers {
+// busy reports whether a transfer of the room is open.
+func (rm *room) busy() bool {
+	for _, t := range rm.transfers {
 		if t.open() {
 			return true
 		}
@@ -128,12 +128,12 @@ func (h *handoff) allOK() bool {
 	return true
 }
 
-// settleLater judges the handoff a settle time after its last transfer ended,
-// unless something judges it before (hard case 5).
+// settleLater judges the handoff a settle time after the last transfer of its
+// room ended, unless something judges it before (hard case 5).
 func (l *Ledger) settleLater(h *handoff) {
-	if !h.judged && !h.timed && !h.busy() {
+	if !h.judged && !h.timed && !h.room.busy() {
 		h.timed = true
-		l.timers.add(timer{at: h.lastEnd + l.settleTime(), handoff: h})
+		l.timers.add(timer{at: h.room.lastEnd + l.settleTime(), handoff: h})
 	}
 }
 
@@ -141,8 +141,8 @@ func (l *Ledger) settleLater(h *handoff) {
 func (l *Ledger) settled(h *handoff) {
 	h.timed = false
 	switch {
-	case h.judged || h.judging || h.busy():
-	case h.lastEnd+l.settleTime() > l.now:
+	case h.judged || h.judging || h.room.busy():
+	case h.room.lastEnd+l.settleTime() > l.now:
 		l.settleLater(h)
 	default:
 		l.judge(h, h.lastOK, h.node)

@@ -17,6 +17,7 @@ type room struct {
 	violated  string // why, "" if not
 	unseen    []unseen
 	began     uint64 // tick
+	lastEnd   int64  // applied time at which a transfer of it ended last
 	listed    bool   // stands in the queue of ended rooms
 	said      bool   // its verdicts were given
 	revised   bool   // and given again

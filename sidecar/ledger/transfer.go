@@ -116,9 +116,11 @@ func (l *Ledger) drain(t *transfer) {
 	}
 }
 
-// over notes that the transfer is over; its handoff may now settle.
+// over notes that the transfer is over; the handoffs of its room may now settle.
 func (l *Ledger) over(t *transfer) {
 	t.endedTick = l.tick
-	t.into.lastEnd = l.now
-	l.settleLater(t.into)
+	t.room.lastEnd = l.now
+	for _, h := range t.room.handoffs {
+		l.settleLater(h)
+	}
 }
