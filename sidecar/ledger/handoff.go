@@ -22,7 +22,6 @@ type handoff struct {
 	node      string
 	tokens    lifecycle.Opt[int64] // the most that a completion said
 
-	lastEnd   int64 // applied time at which a transfer of it ended last
 	timed     bool
 	judging   bool // a read that waits for its step will judge it
 	judged    bool
