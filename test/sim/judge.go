@@ -169,7 +169,18 @@ func CheckAgree(a, b []finding.Finding, va, vb []finding.Verdict) *Objection {
 	if o := differ("findings differ", lines(a, findingKey), lines(b, findingKey)); o != nil {
 		return o
 	}
-	return differ("verdicts differ", lines(va, verdictLine), lines(vb, verdictLine))
+	o := differ("verdicts differ", lines(va, verdictLine), lines(vb, verdictLine))
+	if o == nil {
+		return nil
+	}
+	for _, list := range [][]finding.Verdict{va, vb} {
+		for i := range list {
+			if line := verdictLine(&list[i]); slices.ContainsFunc(o.Lines, func(d string) bool { return strings.HasSuffix(d, line) }) {
+				o.Lines = append(o.Lines, line+": "+list[i].Why)
+			}
+		}
+	}
+	return o
 }
 
 func lines[T any](list []T, line func(*T) string) []string {
