@@ -44,7 +44,7 @@ func (l *Ledger) give(v finding.Verdict) {
 func (l *Ledger) verdictsOf(rm *room) []finding.Verdict {
 	var all []finding.Verdict
 	for _, h := range rm.receivers() {
-		v := finding.Verdict{Req: rm.name(h.req), Room: rm.id, Inst: h.recv.name, T: l.now, Synthetic: rm.isSynthetic()}
+		v := finding.Verdict{Req: idOf(h.req), Room: rm.id, Inst: h.recv.name, T: l.now, Synthetic: rm.isSynthetic()}
 		v.Verdict, v.Why = rm.outcome(h)
 		all = append(all, v)
 	}
@@ -52,7 +52,7 @@ func (l *Ledger) verdictsOf(rm *room) []finding.Verdict {
 		return all
 	}
 	inst := rm.firstInst()
-	v := finding.Verdict{Req: rm.name(rm.on(inst)), Room: rm.id, Inst: inst.name, T: l.now, Synthetic: rm.isSynthetic()}
+	v := finding.Verdict{Req: idOf(rm.on(inst)), Room: rm.id, Inst: inst.name, T: l.now, Synthetic: rm.isSynthetic()}
 	v.Verdict, v.Why = rm.localOutcome()
 	return append(all, v)
 }
@@ -139,17 +139,12 @@ func (rm *room) localOutcome() (finding.Outcome, string) {
 	return finding.Unwitnessed, "no handoff: what was written locally is only claimed"
 }
 
-// name is the request's id, else that of another half of the room.
-func (rm *room) name(r *request) string {
-	if r != nil && !r.wire {
-		return r.id
+// idOf is the id of the receiver's request, "" where only the wire is known.
+func idOf(r *request) string {
+	if r == nil {
+		return ""
 	}
-	for _, other := range rm.reqs {
-		if !other.wire {
-			return other.id
-		}
-	}
-	return ""
+	return r.id
 }
 
 // firstInst is the first instance that admitted the room's request, else the
