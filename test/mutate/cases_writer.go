@@ -58,9 +58,9 @@ var casesWriter = []mutant{
 		new: `			l.couldOwn(pl, p, fits)`,
 	},
 	{
-		rule: "case-08", clause: "two-unwitnessed", file: "handoff.go",
+		rule: "case-08", clause: "two-unwitnessed", file: "writer.go",
 		off: "and both are unwitnessed",
-		old: `	unsee(h.room, h.recv, "writes came that could be of another request as well")
+		old: `			l.blur(rec.tr.into)
 `,
 		new: ``,
 	},
