@@ -90,7 +90,7 @@ func (o *oracle) foreignRead(e *entry, pages []*page, c *charges) (own []*page) 
 func (o *oracle) foreignShare(e *entry, pages []*page, c *charges) {
 	r := o.who(e.Fact)
 	for _, pg := range pages {
-		others := slices.ContainsFunc(pg.refs, func(ref *reference) bool { return ref.req != r || r == nil })
+		others := slices.ContainsFunc(pg.refs, func(ref *reference) bool { return !same(ref.req, r) })
 		if pg.cached == nil && !others && pg.holdersKnown() {
 			c.add(finding.ForeignPage, e.Fact, o.by(e.Fact), pg, "a request shares the page", "nobody holds it")
 		}

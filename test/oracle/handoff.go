@@ -297,10 +297,7 @@ func (o *oracle) ends(e *entry) *transfer {
 
 // complete applies transfer_completed.
 func (o *oracle) complete(e *entry) {
-	t := o.ends(e)
-	if t == nil {
-		t = o.completedUnstarted(e)
-	}
+	t := o.completes(e)
 	if t == nil {
 		return
 	}
@@ -325,6 +322,14 @@ func (o *oracle) complete(e *entry) {
 		h.last = true
 		o.judge(h, e.Fact, "it was completed", lifecycle.Opt[int64]{})
 	}
+}
+
+// completes is the record that a completion speaks of.
+func (o *oracle) completes(e *entry) *transfer {
+	if t := o.ends(e); t != nil {
+		return t
+	}
+	return o.completedUnstarted(e)
 }
 
 // completedUnstarted: a completion of which no start was seen. The receiver is

@@ -84,6 +84,15 @@ func (r *request) blur(why string) {
 // followed: everything that was said of it since its admission was heard.
 func (r *request) followed() bool { return r != nil && r.admitted && !r.lost && r.inst.engine }
 
+// same reports whether two records are of one request, or may be: nobody said
+// yet which request a room is on the instance, nor which room the other is.
+func same(a, b *request) bool {
+	if a == nil || b == nil || a.inst != b.inst {
+		return false
+	}
+	return a == b || a.id == "" && b.room == nil || b.id == "" && a.room == nil
+}
+
 // name is the request's id; nothing where nobody knows it.
 func (r *request) name() string {
 	if r == nil {
@@ -171,8 +180,46 @@ func (o *oracle) join(r *request, f *lifecycle.Fact) {
 		return
 	}
 	room := o.room(f.Room)
+	if before := room.at[r.inst.name]; before != nil && before.id == "" && !before.over {
+		o.merge(before, r)
+	}
 	r.room = room
 	room.at[r.inst.name] = r
+}
+
+// merge makes everything of a request without an id one with an id's: it is
+// said now which request the room is.
+func (o *oracle) merge(nameless, r *request) {
+	of := func(x **request) {
+		if *x == nameless {
+			*x = r
+		}
+	}
+	for _, p := range r.inst.pools {
+		for _, pg := range p.pages {
+			of(&pg.gen.holder)
+			for _, g := range pg.earlier {
+				of(&g.holder)
+			}
+			for _, ref := range pg.refs {
+				of(&ref.req)
+			}
+			for n := range pg.let {
+				of(&pg.let[n].req)
+			}
+			for n := range pg.robbed {
+				of(&pg.robbed[n])
+			}
+		}
+		r.given[p] = append(r.given[p], nameless.given[p]...)
+	}
+	for _, t := range o.transfers {
+		of(&t.toReq)
+		of(&t.fromReq)
+	}
+	if nameless.unseen != "" {
+		r.blur(nameless.unseen)
+	}
 }
 
 // who is speaker for those who only look: nothing becomes known by it.

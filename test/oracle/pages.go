@@ -174,7 +174,7 @@ func tooMany(runs lifecycle.Runs) bool {
 // none.
 func (pg *page) ref(r *request) *reference {
 	for _, ref := range pg.refs {
-		if ref.req == r && r != nil {
+		if same(ref.req, r) {
 			return ref
 		}
 	}
@@ -235,7 +235,8 @@ func (r *request) gave(pages []*page, shared bool) {
 
 // drop ends a request's reference.
 func (pg *page) drop(r *request, step lifecycle.Opt[int64]) {
-	pg.refs = slices.DeleteFunc(pg.refs, func(ref *reference) bool { return ref.req == r && r != nil })
+	gone := pg.ref(r)
+	pg.refs = slices.DeleteFunc(pg.refs, func(ref *reference) bool { return ref == gone })
 	pg.let = append(pg.let, release{r, pg.gen, step})
 	pg.gen.over = !pg.held()
 }
@@ -260,12 +261,13 @@ func (o *oracle) laidIn(g *generation) *content {
 	return g.source
 }
 
-// wasOf reports whether an earlier generation of the page was the
-// request's, or the present one is and is over.
+// wasOf reports whether a request held an earlier generation of the page, or
+// the present one until it was given back.
 func (pg *page) wasOf(r *request) bool {
 	if r == nil {
 		return false
 	}
-	return pg.gen.holder == r && pg.gen.over ||
+	return slices.Contains(pg.robbed, r) ||
+		slices.ContainsFunc(pg.let, func(l release) bool { return l.req == r }) ||
 		slices.ContainsFunc(pg.earlier, func(g *generation) bool { return g.holder == r })
 }

@@ -53,7 +53,7 @@ func (o *oracle) chargeRejected(e *entry, who party, pages []*page, claim string
 // started on its side after it had rejected the request, or, as its sender,
 // was never said to start.
 func (o *oracle) rejectedCompletion(e *entry) {
-	t := o.ends(e)
+	t := o.completes(e)
 	if t == nil || e.Outcome != lifecycle.OK {
 		return
 	}

@@ -42,7 +42,7 @@ func (o *oracle) writes(e *entry, pg *page, r *request) writing {
 	switch {
 	case e.Req == "" && e.Room == "":
 		return fills // it accuses nobody and counts
-	case g.holder != nil && g.holder == r && !g.over:
+	case same(g.holder, r) && !g.over:
 		return fills
 	case g.byCache && !g.over && (e.By == lifecycle.ByReload || e.By == lifecycle.ByCopy):
 		return fills
@@ -53,7 +53,7 @@ func (o *oracle) writes(e *entry, pg *page, r *request) writing {
 	case excused:
 		return passes
 	case holder:
-		if g.holder == r {
+		if same(g.holder, r) {
 			return fills
 		}
 	}

@@ -266,11 +266,11 @@ func (o *oracle) takes(t *transfer) *request {
 }
 
 // aims reports whether a transfer targets a page, of whatever generation; or,
-// for a staging buffer, its pool. Where the receiver said no start, its
-// request's own pages are the targets.
+// for a staging buffer, its pool. Where the receiver need not say its starts,
+// the pages of its request are the targets.
 func (o *oracle) aims(t *transfer, p piece) bool {
-	if r := o.takes(t); !t.received && r != nil {
-		return p.page != nil && p.page.gen.holder == r || p.page == nil && len(r.given[p.pool]) > 0
+	if r := o.takes(t); !t.received && r != nil && !p.pool.inst.promises(p.pool, lifecycle.TransferStarted) {
+		return p.page != nil && same(p.page.gen.holder, r) || p.page == nil && len(r.given[p.pool]) > 0
 	}
 	return slices.ContainsFunc(t.targets, func(g *generation) bool {
 		return g.page == p.page || p.page == nil && g.page.pool == p.pool
@@ -367,7 +367,7 @@ func (o *oracle) strike(f *lifecycle.Fact, w writer, x *part) {
 func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
 	pg, r := x.piece.page, o.takes(w.t)
 	named := w.t.generation(pg)
-	own := r != nil && pg.gen.holder == r // its own page, though it did not name it
+	own := same(pg.gen.holder, r) // its own page, though it did not name it
 	switch {
 	case !pg.gen.over && (named == pg.gen || own):
 		x.fills, x.gen = true, pg.gen
@@ -383,7 +383,7 @@ func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
 func (o *oracle) strikeOfRoom(f *lifecycle.Fact, w writer, x *part) {
 	pg := x.piece.page
 	r := w.room.at[f.Inst]
-	if r != nil && pg.gen.holder == r && !pg.gen.over {
+	if same(pg.gen.holder, r) && !pg.gen.over {
 		return // its own page
 	}
 	o.foreignBytes(f, pg, w, x.charges)
