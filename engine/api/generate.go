@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"strconv"
@@ -121,7 +122,7 @@ func (s *Server) handoff(b *Body, req *worker.Request) *Error {
 	if s.worker.Config().Role == scheduler.Unified {
 		return nil
 	}
-	if b.BootstrapRoom == 0 {
+	if b.BootstrapRoom == 0 || b.BootstrapRoom > math.MaxInt64 {
 		return refuseParam("bootstrap_room", "a prefill or decode engine takes requests from a router")
 	}
 	req.Room = b.BootstrapRoom

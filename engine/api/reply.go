@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"time"
 	"unicode/utf8"
 
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
 )
+
+// writeTimeout is how long a client may take for the next piece of a stream.
+const writeTimeout = 30 * time.Second
 
 // form is what differs between completions and chat.
 type form interface {
@@ -124,6 +128,8 @@ func (p *reply) stream(ctx context.Context, w http.ResponseWriter, a *worker.Ans
 			}
 			return end.Status
 		}
+		// A client that takes nothing is one that has left.
+		_ = out.SetWriteDeadline(time.Now().Add(writeTimeout))
 		if !begun {
 			w.Header().Set("Content-Type", "text/event-stream")
 			w.Header().Set("Cache-Control", "no-cache")
