@@ -174,8 +174,8 @@ func (o *oracle) admit(e *entry) {
 	}
 	r := o.speaker(e.Fact)
 	r.named = o.now
-	if !r.admitted {
-		o.promptMismatch(e, r)
+	if !r.admitted || r.ended {
+		o.promptMismatch(e, r) // a preempted one may have grown
 	}
 	if !r.admitted {
 		r.lost = false

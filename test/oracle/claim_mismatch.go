@@ -52,32 +52,42 @@ func (o *oracle) claimedPages(h *handoff) []*generation {
 	return gens
 }
 
-// compareHalves: each sender names as many pages as the receiver names for it.
+// compareHalves: each sender names as many pages as the receiver names for it,
+// of pools whose pages have as many tokens.
 func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
 	if h.unseen != "" || h.room.unseen != "" || h.partial {
 		return
 	}
 	for _, sender := range h.senders() {
-		sources, targets := map[*generation]bool{}, map[*generation]bool{}
-		tokens := map[int64]bool{}
+		if !o.inst(sender).inSight(h.first) || !o.inst(h.receiver).inSight(h.first) {
+			continue
+		}
+		var sources, targets []*generation
 		for _, t := range h.transfers() {
-			if t.sender != sender {
-				continue
-			}
-			for _, g := range t.sources {
-				sources[g] = true
-				tokens[g.page.pool.spec.PageTokens] = true
-			}
-			for _, g := range t.targets {
-				targets[g] = true
-				tokens[g.page.pool.spec.PageTokens] = true
+			if t.sender == sender {
+				sources, targets = append(sources, t.sources...), append(targets, t.targets...)
 			}
 		}
-		if len(sources) > 0 && len(targets) > 0 && len(tokens) == 1 && len(sources) != len(targets) {
-			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), h.firstPool())
-			ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
+		from, to := pagesByTokens(sources), pagesByTokens(targets)
+		for tokens, n := range to {
+			if from[tokens] > 0 && from[tokens] != n {
+				ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), h.firstPool())
+				ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
+			}
 		}
 	}
+}
+
+// pagesByTokens counts pages, each once, by how many tokens they have.
+func pagesByTokens(gens []*generation) map[int64]int {
+	counts, seen := map[int64]int{}, map[*generation]bool{}
+	for _, g := range gens {
+		if !seen[g] {
+			seen[g] = true
+			counts[g.page.pool.spec.PageTokens]++
+		}
+	}
+	return counts
 }
 
 // firstPool is the one that the receiver named first.

@@ -120,11 +120,16 @@ func (o *oracle) foreignTransfer(e *entry, pages []*page, c *charges) {
 		if pg.ref(r) != nil || !pg.holdersKnown() {
 			continue
 		}
-		if r.name() == "" && !i.promises(pg.pool, lifecycle.RequestAdmitted) {
+		if r.name() == "" && (!i.promises(pg.pool, lifecycle.RequestAdmitted) || pg.heldByRoomless()) {
 			continue
 		}
 		c.add(finding.ForeignPage, e.Fact, o.by(e.Fact), pg, "a transfer names the page", "its request does not hold it")
 	}
+}
+
+// heldByRoomless: one of the holders may be the request of any room.
+func (pg *page) heldByRoomless() bool {
+	return slices.ContainsFunc(pg.refs, func(ref *reference) bool { return ref.req != nil && ref.req.room == nil })
 }
 
 // foreignBytes: a write was seen in a page that it has no business in.
