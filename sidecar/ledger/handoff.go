@@ -26,6 +26,7 @@ type handoff struct {
 	judging   bool // a read that waits for its step will judge it
 	judged    bool
 	latecomer bool // a transfer of it began before it was seen
+	strange   bool // it names a pool that was never opened
 	severed   bool // a peer of it is gone: what is missing need not come
 	blurred   bool // writes came that could be of another request as well
 	short     bool

@@ -300,8 +300,12 @@ func (l *Ledger) readUnwritten(c *call, p *page) {
 	if p.owner != c.req.party && p.written() {
 		return // shared: that it was written in its generation is enough
 	}
-	if _, _, stale := l.stale(c.pool, p); !stale || !c.f.Step.Has {
-		c.req.readFar = true
+	if c.f.Step.Has && !p.written() {
+		return // awaitStep decides
+	}
+	c.req.readFar = true
+	if _, _, stale := l.stale(c.pool, p); !stale && !p.written() && !c.pool.unseen(p) {
+		unseeRead(c.room, c.inst, unvouched)
 	}
 }
 

@@ -29,6 +29,7 @@ type room struct {
 type unseen struct {
 	inst *instance
 	what string
+	own  bool // it bears on what inst itself read, not on what it sent
 }
 
 // rejection is a request_rejected that is in force.
@@ -44,11 +45,22 @@ func unsee(rm *room, inst *instance, what string) {
 		return
 	}
 	for _, u := range rm.unseen {
-		if u.inst == inst {
+		if u.inst == inst && !u.own {
 			return
 		}
 	}
-	rm.unseen = append(rm.unseen, unseen{inst, what})
+	rm.unseen = append(rm.unseen, unseen{inst: inst, what: what})
+}
+
+// unseeRead says that it is not known what an instance read. It leaves what the
+// instance sent as it is: that is judged where it arrives.
+func unseeRead(rm *room, inst *instance, what string) {
+	for _, u := range rm.unseen {
+		if u.inst == inst && u.own {
+			return
+		}
+	}
+	rm.unseen = append(rm.unseen, unseen{inst, what, true})
 }
 
 // roomFor finds or begins a room; "" begins a private one.
@@ -92,7 +104,11 @@ func (l *Ledger) rejoin(r *request, rm *room) {
 	rm.rejects = append(rm.rejects, old.rejects...)
 	rm.violated = firstOf(rm.violated, old.violated)
 	for _, u := range old.unseen {
-		unsee(rm, u.inst, u.what)
+		if u.own {
+			unseeRead(rm, u.inst, u.what)
+		} else {
+			unsee(rm, u.inst, u.what)
+		}
 	}
 	rm.synthetic = rm.synthetic || old.synthetic
 	delete(l.alive, old)

@@ -48,6 +48,10 @@ func (l *Ledger) shortage(h *handoff) shortage {
 	if h.dummy() {
 		return s
 	}
+	if h.strange {
+		s.blank = "a transfer of it names a pool that was never opened"
+		return s
+	}
 	for _, pl := range h.recv.pools {
 		if pl == nil || pl.Owes == lifecycle.OwesNone {
 			continue

@@ -64,6 +64,9 @@ func (l *Ledger) stale(pl *pool, p *page) (claim, seen string, stale bool) {
 	return "", "", false
 }
 
+// unvouched is why a read makes a request unwitnessed that it cannot accuse.
+const unvouched = "whether a page that it read was written is neither seen nor promised"
+
 // pendingRead is a read whose step may still bring the writes that it needs:
 // within one step writes come before reads (hard case 9).
 type pendingRead struct {
@@ -87,6 +90,7 @@ type pendingPage struct {
 	known bool
 	claim string
 	seen  string
+	mute  bool // nothing vouches for it: it makes the request unwitnessed and accuses nobody
 }
 
 // awaitStep sets the unwritten pages of a read with a step aside.
@@ -98,10 +102,15 @@ func (l *Ledger) awaitStep(c *call) *pendingRead {
 			if c.pool.mute(p) || c.req != nil && !c.req.holds(c.pool, at, p) {
 				continue
 			}
-			if claim, seen, stale := l.stale(c.pool, p); stale {
-				whose, known := l.others(c.req, p.content)
-				unwritten = append(unwritten, pendingPage{at: at, whose: whose, known: known, claim: claim, seen: seen})
+			if p.written() {
+				continue
 			}
+			claim, seen, stale := l.stale(c.pool, p)
+			if !stale && c.f.Ev != lifecycle.PagesRead {
+				continue // what a sender reads bears on what arrives, which is judged there
+			}
+			whose, known := l.others(c.req, p.content)
+			unwritten = append(unwritten, pendingPage{at: at, whose: whose, known: known, claim: claim, seen: seen, mute: !stale})
 		}
 	}
 	if unwritten == nil {
@@ -174,6 +183,10 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 		pr.req.readFar = true
 	}
 	for _, pp := range pr.pages {
+		if pp.mute {
+			unseeRead(pr.room, pr.inst, unvouched)
+			continue
+		}
 		b := l.accuse(finding.StaleRead, pr.inst, pr.req, pr.room, pr.pool)
 		b.asOf = pr.tick
 		b.pages = append(b.pages, pp.at)

@@ -103,7 +103,7 @@ func (rm *room) outcome(h *handoff) (finding.Outcome, string) {
 // notSeen is the first thing that stands between a handoff and clean.
 func (rm *room) notSeen(h *handoff) string {
 	for _, u := range rm.unseen {
-		if u.inst == nil || u.inst == h.recv || h.sentBy(u.inst) {
+		if u.inst == nil || u.inst == h.recv || !u.own && h.sentBy(u.inst) {
 			return u.what
 		}
 	}
