@@ -207,7 +207,8 @@ func (w *world) snapshot(d *told, hear func(*lifecycle.Fact)) {
 func TestWhatIsLostAccusesNobody(t *testing.T) {
 	for _, shape := range worlds {
 		t.Run(shape.name, func(t *testing.T) {
-			for seed := range uint64(8) {
+			blind := 0
+			for seed := range uint64(6) {
 				w, c := newWorld(t, seed), newCourt(t)
 				all := tellTo(w, c.hear)
 				losing := 0
@@ -233,7 +234,6 @@ func TestWhatIsLostAccusesNobody(t *testing.T) {
 				}
 				w.rest()
 				c.close()
-				blind := 0
 				c.findings = slices.DeleteFunc(c.findings, func(f finding.Finding) bool {
 					if f.Kind == finding.Blind {
 						blind++
@@ -242,9 +242,9 @@ func TestWhatIsLostAccusesNobody(t *testing.T) {
 					return false
 				})
 				c.mustBeSilent(fmt.Sprintf("seed %d", seed))
-				if blind == 0 {
-					t.Fatalf("seed %d: nothing was lost", seed)
-				}
+			}
+			if blind < 10 {
+				t.Fatalf("%d losses show", blind)
 			}
 		})
 	}
