@@ -75,7 +75,14 @@ func strikes(seed uint64, f *Fault, off []string) (Trace, bool) {
 	wet := New(seed, mix)
 	wet.Strike = &Strike{Fault: f, Skip: int((seed * 0x9e3779b97f4a7c15 >> 33) % uint64(dry.Strike.Seen))}
 	trace := wet.Run(requestsPerTrace)
-	return trace, wet.Strike.Done
+	return trace, wet.Strike.Done && wet.Strike.shows(trace.Facts)
+}
+
+// shows reports whether a fault that only a transfer brings to light met one.
+func (k *Strike) shows(facts []*lifecycle.Fact) bool {
+	return k.meets == "" || slices.ContainsFunc(facts, func(f *lifecycle.Fact) bool {
+		return f.Ev == lifecycle.TransferStarted && f.Inst == k.meets
+	})
 }
 
 // inReach keeps away from a fault what would hide it, and brings what it

@@ -77,7 +77,6 @@ type layout struct {
 	senders    int // ranks
 	receivers  int
 	dummy      bool // the last sender, or receiver, has nothing to do
-	twice      bool // senders hold all heads each
 }
 
 func (s *Sim) draw() {

@@ -1,8 +1,6 @@
 package sim
 
 import (
-	"math/rand/v2"
-
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
@@ -33,7 +31,7 @@ type Strike struct {
 	Seen  int // opportunities so far
 	Done  bool
 	Want  Want
-	rng   *rand.Rand
+	meets string // the instance that must take part in a transfer for the fault to show
 }
 
 // strikes reports whether the fault of that name is put in here and now. It

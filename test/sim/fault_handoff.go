@@ -141,8 +141,10 @@ func (t *transfer) reuses() {
 			continue
 		}
 		s.want(h.in, "", "", p.name, uint32(id))
-		f := lifecycle.Fact{Ev: lifecycle.TransferStarted, Xfer: t.xfer + "+", Room: t.r.room, Side: lifecycle.Receiver, Pool: p.name,
-			Pages: runs([]uint32{uint32(id)}), Peer: t.snd.in.name, Op: t.op}
+		f := lifecycle.Fact{
+			Ev: lifecycle.TransferStarted, Xfer: t.xfer + "+", Room: t.r.room, Side: lifecycle.Receiver, Pool: p.name,
+			Pages: runs([]uint32{uint32(id)}), Peer: t.snd.in.name, Op: t.op,
+		}
 		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
 		return
 	}

@@ -16,17 +16,17 @@ func (in *instance) opensWrong(p *pool, spec *lifecycle.PoolSpec) {
 	if in.role == decode && in.engine && own > s.largest(prefill)*spec.PageTokens && s.strikes("capacity_inversion/peer") {
 		spec.ContextTokens = lifecycle.Some(own)
 		s.want(in, "", "", "")
-		s.Strike.Want.Inst = ""
+		s.Strike.Want.Inst, s.Strike.meets = "", in.name
 	}
 	if in.role == decode && s.strikes("layout_mismatch/dtype") {
 		spec.DType = "fp8_e4m3"
 		s.want(in, "", "", "")
-		s.Strike.Want.Inst = ""
+		s.Strike.Want.Inst, s.Strike.meets = "", in.name
 	}
 	if in.role == decode && s.strikes("layout_mismatch/heads") {
 		spec.KVHeads++
 		s.want(in, "", "", "")
-		s.Strike.Want.Inst = ""
+		s.Strike.Want.Inst, s.Strike.meets = "", in.name
 	}
 }
 

@@ -220,16 +220,21 @@ func (r *request) enter(h *half) {
 	if r.looksUp {
 		e = h.in.lookUp(r)
 	}
-	e = h.crosses(e)
-	h.in.together(func() {
-		if e == nil {
+	crossed := h.crosses(e)
+	begin := func() {
+		if crossed == nil {
 			h.admit()
 			return
 		}
-		h.prefix = int64(len(e.pages)) * r.s.layout.pageTokens
+		h.prefix = int64(len(crossed.pages)) * r.s.layout.pageTokens
 		h.admit()
-		h.share(e)
-	})
+		h.share(crossed)
+	}
+	if crossed != e {
+		begin() // in order: who shares before its domain is known crosses none
+		return
+	}
+	h.in.together(begin)
 }
 
 // owed is the pages of a pool other than host that a prompt needs in the end.

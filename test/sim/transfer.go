@@ -97,8 +97,10 @@ func (t *transfer) name() {
 	if len(t.r.senders) > 1 {
 		s.hard(7, "a room with two writers")
 	}
-	f := lifecycle.Fact{Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Receiver, Pool: t.pool,
-		Pages: runs(t.dst), Peer: t.snd.in.name, Op: t.op, Synthetic: t.r.synthetic}
+	f := lifecycle.Fact{
+		Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Receiver, Pool: t.pool,
+		Pages: runs(t.dst), Peer: t.snd.in.name, Op: t.op, Synthetic: t.r.synthetic,
+	}
 	if t.op == lifecycle.Push && s.chance(0.5) {
 		f.Op = lifecycle.OpNone
 	}
@@ -128,8 +130,10 @@ func (t *transfer) start() {
 	}
 	t.sent = true
 	h := t.snd
-	f := lifecycle.Fact{Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Sender, Pool: t.pool,
-		Pages: runs(t.src[:max(0, len(t.src)-t.lost)]), Peer: t.rcv.in.name, Op: t.op, Synthetic: t.r.synthetic}
+	f := lifecycle.Fact{
+		Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Sender, Pool: t.pool,
+		Pages: runs(t.src[:max(0, len(t.src)-t.lost)]), Peer: t.rcv.in.name, Op: t.op, Synthetic: t.r.synthetic,
+	}
 	if t.r.s.chance(0.5) {
 		f.Req = h.req
 	}
