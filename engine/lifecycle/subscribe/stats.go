@@ -15,6 +15,8 @@ const (
 	GapNotKept Loss = iota
 	// EngineQueue: the engine's own queue was full, which its numbers show.
 	EngineQueue
+	// OutOfOrder: facts of a replay that do not continue what came before.
+	OutOfOrder
 	// BadBatch: batches that are none of the format, counted as one fact each.
 	BadBatch
 	// BadFact: facts that are none of the format.
@@ -30,6 +32,7 @@ const (
 var losses = [NumLoss]struct{ stage, reason string }{
 	GapNotKept:  {"stream", "not kept"},
 	EngineQueue: {"engine", "queue full"},
+	OutOfOrder:  {"stream", "out of order"},
 	BadBatch:    {"decode", "not a batch"},
 	BadFact:     {"decode", "not a fact"},
 	ForeignFact: {"decode", "not of this stream"},

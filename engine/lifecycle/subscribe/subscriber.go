@@ -133,10 +133,10 @@ func (s *Subscriber) fill(ctx context.Context, until uint64) error {
 	whole := true
 	err := s.replay(ctx, s.next, until, func(m stream.Message) {
 		d, ok := s.decode(m)
+		whole = whole && m.Seq == s.next && (!ok || d.epoch == s.epoch)
 		switch {
 		case !whole:
-		case m.Seq != s.next || ok && d.epoch != s.epoch:
-			whole = false
+			s.lose(OutOfOrder, uint64(len(d.facts)))
 		case ok:
 			s.hand(d)
 		default:
