@@ -125,6 +125,7 @@ func (w *Worker) end(req kvcache.Req, o scheduler.Outcome) {
 func (w *Worker) abandon() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.closed = true
 	for _, a := range w.live {
 		a.finish(scheduler.Outcome{Status: 503, Finish: scheduler.FinishError, Err: ErrClosed})
 	}

@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"fmt"
+
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
@@ -13,7 +15,17 @@ type submission struct{ answer *Answer }
 // by the answer's end, rejections included.
 func (w *Worker) Submit(r Request) (*Answer, error) {
 	a := newAnswer(kvcache.Req(w.req.Add(1)), &r)
-	return a, w.post(&submission{a})
+	w.mu.Lock()
+	closed := w.closed
+	if !closed {
+		w.live[a.Req] = a // so that a Close ends it, wherever it is
+	}
+	w.mu.Unlock()
+	if closed {
+		return nil, fmt.Errorf("handing a request to the engine: %w", ErrClosed)
+	}
+	_ = w.post(&submission{a}) // if it is closed meanwhile, the answer says so
+	return a, nil
 }
 
 // Leave says that nobody reads an answer any more. It never tears a transfer.
@@ -24,13 +36,10 @@ func (w *Worker) begin(s *submission) {
 	a, r := s.answer, s.answer.request
 	decider, err := model.NewAnswer(max(r.MaxTokens, 1), r.Stops...)
 	if err != nil {
-		a.finish(scheduler.Outcome{Status: 400, Finish: scheduler.FinishError, Err: err})
+		w.end(a.Req, scheduler.Outcome{Status: 400, Finish: scheduler.FinishError, Err: err})
 		return
 	}
 	a.decider = decider
-	w.mu.Lock()
-	w.live[a.Req] = a
-	w.mu.Unlock()
 	prompt := make([]int32, len(r.Prompt))
 	for i, t := range r.Prompt {
 		prompt[i] = int32(t)

@@ -44,8 +44,9 @@ type Worker struct {
 	req      atomic.Uint64
 	faults   atomic.Uint64
 
-	mu   sync.Mutex
-	live map[kvcache.Req]*Answer
+	mu     sync.Mutex
+	live   map[kvcache.Req]*Answer
+	closed bool
 }
 
 // New opens the memory, makes scheduler and pools, and starts them. Errors: those

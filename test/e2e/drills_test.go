@@ -39,7 +39,7 @@ var exercises = []exercise{
 	{drill: scheduler.LyingEngine, pages: 33, chunk: 16, play: oneThenAnother},
 }
 
-func (e exercise) begin(t *testing.T, d scheduler.Drill) *cluster {
+func (e exercise) begin(t *testing.T, d scheduler.Drill, keep ...scheduler.Protection) *cluster {
 	t.Helper()
 	keys, err := api.ParseKeys([]byte("alpha key-a\nbeta key-b\n"))
 	if err != nil {
@@ -49,7 +49,7 @@ func (e exercise) begin(t *testing.T, d scheduler.Drill) *cluster {
 		c.Keys = keys
 		w := &c.Worker
 		w.Drill, w.DrillEvery, w.DrillDelay, w.ChunkTokens, w.BatchTokens = d, e.every, e.delay, e.chunk, 64
-		w.Pages, w.ContextTokens = e.pages, 256
+		w.Pages, w.ContextTokens, w.Keep = e.pages, 256, keep
 	}
 	if e.unified {
 		c := alone(t, change)
@@ -85,6 +85,60 @@ func TestTheSameTrafficWithoutADrillGivesNone(t *testing.T) {
 			c.expectFindings()
 		})
 	}
+}
+
+// timed are pairs whose fault is a write in the middle of another request's life:
+// engine/scheduler's own tests time that to the step for both, and
+// TestPageTagsFindALateChunk plays one of them here.
+func timed(d scheduler.Drill, p scheduler.Protection) bool {
+	return p == scheduler.PageTags && (d == scheduler.EarlyRelease || d == scheduler.LateChunk)
+}
+
+// Promise: a chunk that comes late, into pages that are another's by then, is found
+// by page tags alone: the other's answer ends with an error, and not with text.
+func TestPageTagsFindALateChunk(t *testing.T) {
+	for _, delay := range []time.Duration{50, 100, 200, 400, 800} { // until one falls into B's life
+		c, err := disaggregated(t, func(_ scheduler.Role, c *process.Config) {
+			w := &c.Worker
+			w.Drill, w.DrillEvery, w.DrillDelay = scheduler.LateChunk, 1000, delay*time.Millisecond
+			w.Keep, w.ContextTokens = []scheduler.Protection{scheduler.PageTags}, 2048
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.complete("", promptA, 20)
+		b := c.complete("", promptB, 1500)
+		if b.status == 500 && strings.Contains(b.raw, `"page_tag"`) {
+			return
+		}
+		if b.status != 200 || b.text != string(model.Expect([]byte(promptB), 1500)) {
+			t.Fatalf("B is answered %d %s", b.status, b.raw)
+		}
+	}
+	t.Fatal("no late chunk fell into B's life")
+}
+
+// Promise: each of a drill's protections alone stops it, and says that it did; the
+// test prints the table.
+func TestEachProtectionAloneStopsItsDrills(t *testing.T) {
+	table := "drill              protection            stopped\n"
+	for _, e := range exercises {
+		for _, p := range e.drill.Spec().Off {
+			if timed(e.drill, p) {
+				continue
+			}
+			t.Run(e.drill.String()+"/"+p.String(), func(t *testing.T) {
+				c := e.begin(t, e.drill, p)
+				e.play(t, c)
+				n := c.stopped(p)
+				if n == 0 {
+					t.Errorf("%s did not say that it stopped anything", p)
+				}
+				table += fmt.Sprintf("%-18s %-21s %d\n", e.drill, p, n)
+			})
+		}
+	}
+	t.Log("\n" + table)
 }
 
 const (
