@@ -53,7 +53,7 @@ type bench struct {
 }
 
 func newBench(root, scratch string, sim bool) *bench {
-	b := &bench{root: root, scratch: scratch, tests: []string{"./test/traces", "./sidecar/ledger"}}
+	b := &bench{root: root, scratch: scratch, tests: []string{"./test/traces", "./test/mutate/traces", "./sidecar/ledger"}}
 	if sim {
 		b.sim = []string{"./test/sim/cmd/sim", "-seed", "1", "-traces", "20", "-faults", "10", "-facts", "0"}
 	}

@@ -47,8 +47,10 @@ var casesBounds = []mutant{
 	{
 		rule: "case-13", clause: "null-not-owed", file: "short_handoff.go",
 		off: "a null page that is named as a target is not owed",
-		old: `if !seen[at] && pl.pages[at].flags&null == 0 {`,
-		new: `if !seen[at] {`,
+		old: `				if pl.pages[at].flags&null == 0 {
+					rising`,
+		new: `				if true {
+					rising`,
 	},
 	{
 		rule: "case-13", clause: "synthetic", file: "resolve.go",
@@ -116,6 +118,13 @@ func (l *Ledger) publish`,
 		new: `gap = true`,
 	},
 	{
+		rule: "case-14", clause: "gap-counted-and-told", file: "stream.go",
+		off: "also the other way round",
+		old: `		s.known.add(from, to, limit)
+`,
+		new: ``,
+	},
+	{
 		rule: "case-14", clause: "limit-generations", file: "activity.go",
 		off: "the transfers that one page remembers are bounded",
 		old: `if ended >= l.cfg.Limits.PastOwner {`,
@@ -160,10 +169,11 @@ func (l *Ledger) publish`,
 	{
 		rule: "case-14", clause: "limit-fragments-unwitnessed", file: "coverage.go",
 		off: "beyond the limit of fragments the handoff is unwitnessed",
-		old: `		unsee(rec.tr.room, pl.inst, "more pieces of pages arrived than are remembered")
-		l.unwatch(rec.tr.into)
+		old: `		unsee(t.room, pl.inst, "more pieces of pages arrived than are remembered")
+		l.unwatch(t.into)
 `,
-		new: ``,
+		new: `		_ = t
+`,
 	},
 	{
 		rule: "case-14", clause: "limit-digests", file: "content_mismatch.go",

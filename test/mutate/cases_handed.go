@@ -152,26 +152,26 @@ var casesHanded = []mutant{
 	{
 		rule: "case-07", clause: "seen-to-end", file: "early_release.go",
 		off: "all its writes were seen to end",
-		old: `return t.failed() && t.posted == 0 && t.into.covered()`,
+		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 		new: `return false`,
 	},
 	{
 		rule: "case-07", clause: "none-outstanding", file: "early_release.go",
 		off: "and none that was posted is outstanding",
-		old: `return t.failed() && t.posted == 0 && t.into.covered()`,
-		new: `return t.failed() && t.into.covered()`,
+		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		new: `return t.failed() && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 	},
 	{
 		rule: "case-07", clause: "seen-completely", file: "early_release.go",
 		off: "and the coverage is complete",
-		old: `return t.failed() && t.posted == 0 && t.into.covered()`,
+		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 		new: `return t.failed() && t.posted == 0`,
 	},
 	{
 		rule: "case-07", clause: "failed-only", file: "early_release.go",
 		off: "and the transfer is over: one that is open may post more",
-		old: `return t.failed() && t.posted == 0 && t.into.covered()`,
-		new: `return t.posted == 0 && t.into.covered()`,
+		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		new: `return t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 	},
 	{
 		rule: "case-07", clause: "every-writer", file: "transfer.go",
@@ -187,12 +187,12 @@ var casesHanded = []mutant{
 	{
 		rule: "case-07", clause: "which-transfer", file: "transfer.go",
 		off: "a drain is of the transfer that it names",
-		old: `	if t := rm.transfers[transferID{inst, peer, xfer}]; t != nil {
+		old: `	if t := rm.find(transferID{inst, peer, xfer}); t != nil {
 		return t
 	}
 	return`,
-		new: `	for id, t := range rm.transfers {
-		if id.recv == inst && id.send == peer || id.recv == peer && id.send == inst {
+		new: `	for _, t := range rm.transfers {
+		if t.recv == inst && t.send == peer || t.recv == peer && t.send == inst {
 			return t
 		}
 	}

@@ -159,12 +159,14 @@ var casesOrder = []mutant{
 		new: `if false {`,
 	},
 	{
-		rule: "case-11", clause: "old-epoch", file: "ledger.go",
+		rule: "case-11", clause: "old-epoch", file: "instance.go",
 		off: "facts of an epoch that is over are ignored",
-		old: `	if inst != nil {
-		if inst.outdated(f) {`,
-		new: `	if inst != nil {
-		if false {`,
+		old: `
+	return over
+`,
+		new: `
+	return over && false
+`,
 	},
 	{
 		rule: "case-12", clause: "by-destination", file: "coverage.go",

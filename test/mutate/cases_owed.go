@@ -194,7 +194,7 @@ var casesOwed = []mutant{
 	{
 		rule: "case-05", clause: "settle-time", file: "handoff.go",
 		off: "and not before the settle time has passed since the last",
-		old: `case h.lastEnd+l.settleTime() > l.now:`,
+		old: `case h.room.lastEnd+l.settleTime() > l.now:`,
 		new: `case false:`,
 	},
 	{
@@ -208,7 +208,7 @@ var casesOwed = []mutant{
 	{
 		rule: "case-05", clause: "while-open", file: "handoff.go",
 		off: "not judged while a transfer is open",
-		old: `case h.judged || h.judging || h.busy():`,
+		old: `case h.judged || h.judging || h.room.busy():`,
 		new: `case h.judged || h.judging:`,
 	},
 	{

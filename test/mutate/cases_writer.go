@@ -32,7 +32,7 @@ var casesWriter = []mutant{
 	{
 		rule: "case-08", clause: "one-open", file: "writer.go",
 		off: "else by the one open transfer, before one that has ended",
-		old: `if rec.source || !rec.tr.open() || !fits(rec.tr) {`,
+		old: `if rec.source || !l.of(rec).open() || !fits(l.of(rec)) {`,
 		new: `if true {`,
 	},
 	{
@@ -60,7 +60,7 @@ var casesWriter = []mutant{
 	{
 		rule: "case-08", clause: "two-unwitnessed", file: "writer.go",
 		off: "and both are unwitnessed",
-		old: `			l.blur(rec.tr.into)
+		old: `			l.blur(l.of(rec).into)
 `,
 		new: ``,
 	},
@@ -96,8 +96,20 @@ var casesWriter = []mutant{
 	{
 		rule: "case-08", clause: "victim-of-critical", file: "breach.go",
 		off: "but only by a critical finding",
-		old: `if b.kind.Severity() != finding.Critical || b.pool == nil {`,
-		new: `if b.pool == nil {`,
+		old: `if b.kind.Severity() != finding.Critical || b.pool == nil || own {`,
+		new: `if b.pool == nil || own {`,
+	},
+	{
+		rule: "case-08", clause: "victim-of-another", file: "breach.go",
+		off: "and not by one that is about the own handoff of another",
+		old: `if b.kind.Severity() != finding.Critical || b.pool == nil || own {`,
+		new: `if b.kind.Severity() != finding.Critical || b.pool == nil || own && false {`,
+	},
+	{
+		rule: "case-08", clause: "victim-then", file: "breach.go",
+		off: "whoever got the page after the wrong act is no victim",
+		old: `if b.asOf != 0 && b.pool`,
+		new: `if false && b.pool`,
 	},
 	{
 		rule: "case-09", clause: "writes-first", file: "pages.go",

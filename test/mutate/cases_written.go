@@ -38,10 +38,10 @@ var casesWritten = []mutant{
 	{
 		rule: "case-01", clause: "several-pieces", file: "coverage.go",
 		off: "or each a piece of a region",
-		old: `		for _, g := range rec.frags {
+		old: `		for _, g := range pl.frags[a] {
 			if int(g.region) == region && !g.posted {`,
 		new: `		pieces = nil
-		for _, g := range rec.frags {
+		for _, g := range pl.frags[a] {
 			if int(g.region) == region && !g.posted {`,
 	},
 	{

@@ -128,20 +128,20 @@ var handoffKinds = []mutant{
 	{
 		rule: "early_release", clause: "target", file: "early_release.go",
 		off: "a page that a transfer writes",
-		old: `if rec.born == p.born && rec.tr.running()`,
-		new: `if rec.source && rec.born == p.born && rec.tr.running()`,
+		old: `if rec.born == p.born && l.of(rec).running()`,
+		new: `if rec.source && rec.born == p.born && l.of(rec).running()`,
 	},
 	{
 		rule: "early_release", clause: "source", file: "early_release.go",
 		off: "a page that a transfer reads",
-		old: `if rec.born == p.born && rec.tr.running()`,
-		new: `if !rec.source && rec.born == p.born && rec.tr.running()`,
+		old: `if rec.born == p.born && l.of(rec).running()`,
+		new: `if !rec.source && rec.born == p.born && l.of(rec).running()`,
 	},
 	{
 		rule: "early_release", clause: "generation", file: "early_release.go",
 		off: "only the generation that the transfer named counts",
-		old: `if rec.born == p.born && rec.tr.running()`,
-		new: `if rec.tr.running()`,
+		old: `if rec.born == p.born && l.of(rec).running()`,
+		new: `if l.of(rec).running()`,
 	},
 	{
 		rule: "early_release", clause: "released", file: "double_release.go",
@@ -223,10 +223,32 @@ var handoffKinds = []mutant{
 	{
 		rule: "claim_mismatch", clause: "pages-by-sender", file: "claim_mismatch.go",
 		off: "pages are counted for each sender",
-		old: `s := bySender[t.send]
-		if s == nil {`,
-		new: `s := bySender[h.transfers[0].send]
-		if s == nil {`,
+		old: `	recv, sent := 0, 0
+`,
+		new: `	recv, sent := 0, 0
+	for _, t := range h.transfers {
+		recv += count(t.targets)
+		if t.send == send {
+			sent += count(t.sources)
+		}
+	}
+	if recv != sent && recv != 0 && sent != 0 {
+		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, h.mainPool()).say("all", "one")
+	}
+	recv, sent = 0, 0
+`,
+	},
+	{
+		rule: "claim_mismatch", clause: "pages-once", file: "claim_mismatch.go",
+		off: "a page that is named twice counts once",
+		old: `if len(targets) != len(sources) {`,
+		new: `if true {`,
+	},
+	{
+		rule: "claim_mismatch", clause: "pages-out-of-sight", file: "claim_mismatch.go",
+		off: "halves are compared only where both were in sight since the handoff began",
+		old: `if send.seenSince >= h.began || h.recv.seenSince >= h.began {`,
+		new: `if false {`,
 	},
 	{
 		rule: "claim_mismatch", clause: "pages-short", file: "handoff.go",

@@ -164,8 +164,13 @@ var instanceKinds = []mutant{
 	{
 		rule: "stalled_reservation", clause: "progress", file: "stalled_reservation.go",
 		off: "a request that moves does not stall",
-		old: `due > l.now {`,
-		new: `false && due > l.now {`,
+		old: `	r.lastT = l.now
+	l.unlist(r)`,
+		new: `	if r.holding && r.owned > 0 {
+		return
+	}
+	r.lastT = l.now
+	l.unlist(r)`,
 	},
 	{
 		rule: "stalled_reservation", clause: "released", file: "stalled_reservation.go",

@@ -97,10 +97,10 @@ var pageKinds = []mutant{
 	{
 		rule: "foreign_page", clause: "alone", file: "foreign_page.go",
 		off: "a reader without a reference is foreign_page alone, not stale or crossing too",
-		old: `say("read", "the reader holds no reference on it")
+		old: `the reader holds no reference on it")
 	}
 	return true`,
-		new: `say("read", "the reader holds no reference on it")
+		new: `the reader holds no reference on it")
 	}
 	return false`,
 	},

@@ -78,3 +78,21 @@ func TestOracleGivesWhatEachMissingTraceExpectsAndNothingElse(t *testing.T) {
 		})
 	}
 }
+
+// The rows are those of test/traces/README.md, so that a trace can move there.
+func TestReadmeHasARowForEachMissingTraceAndNoOther(t *testing.T) {
+	raw, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := strings.Count(string(raw), "\n| `mutant-")
+	for _, c := range all(t) {
+		if !strings.Contains(string(raw), "\n| `"+c.Name+"` |  | ") {
+			t.Errorf("README.md has no row for %s", c.Name)
+		}
+		rows--
+	}
+	if rows != 0 {
+		t.Errorf("README.md has %d rows more than there are traces", rows)
+	}
+}
