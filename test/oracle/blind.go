@@ -84,6 +84,12 @@ func (o *oracle) loseRequests(i *instance) {
 		r.blur(why)
 		r.lost = true
 	}
+	for _, r := range i.requests {
+		r.aborted = false // it may have been admitted again
+	}
+	for _, r := range o.roomOrder {
+		delete(r.rejected, i.name)
+	}
 	for _, t := range o.transfers {
 		if t.sender != i.name && t.receiver != i.name {
 			continue

@@ -9,11 +9,11 @@ import (
 
 // judgeClaims compares, when a handoff is judged, what was claimed with what
 // was seen, and one half of the room with the other (R20 a and c).
-func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen bool) {
+func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen bool, step lifecycle.Opt[int64]) {
 	c := o.charges()
 	if seen {
 		for _, g := range o.claimedPages(h) {
-			if g.claimedByTransfer() && !g.local() && !g.allBytes() && g.page.pool.direct() && !g.unknown {
+			if g.claimedByTransfer() && !g.localBy(step) && !g.allBytes() && g.page.pool.direct() && !g.unknown {
 				c.add(finding.ClaimMismatch, f, o.handoffParty(h), g.page, "the page was written by transfer", "not all of its bytes came")
 			}
 		}

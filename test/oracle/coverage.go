@@ -137,13 +137,20 @@ func (g *generation) allBytes() bool {
 }
 
 // local: written here, and not by a transfer.
-func (g *generation) local() bool {
+func (g *generation) local() bool { return g.localBy(lifecycle.Opt[int64]{}) }
+
+// localBy is local, leaving out claims of a step later than the one given.
+func (g *generation) localBy(step lifecycle.Opt[int64]) bool {
 	for _, c := range g.claims {
-		if c.by != lifecycle.ByTransfer {
+		if c.by != lifecycle.ByTransfer && !c.after(step) {
 			return true
 		}
 	}
 	return false
+}
+
+func (c claimed) after(step lifecycle.Opt[int64]) bool {
+	return step.Has && c.step.Has && c.step.V > step.V
 }
 
 func (g *generation) claimedByTransfer() bool {
@@ -165,10 +172,9 @@ func (o *oracle) writtenBy(g *generation, step lifecycle.Opt[int64]) bool {
 		if c.by == lifecycle.ByTransfer && seen {
 			continue
 		}
-		if step.Has && c.step.Has && c.step.V > step.V {
-			continue
+		if !c.after(step) {
+			return true
 		}
-		return true
 	}
 	return g.allBytes() || o.stagedEnough(g)
 }

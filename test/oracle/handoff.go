@@ -302,7 +302,7 @@ func (o *oracle) complete(e *entry) {
 		return
 	}
 	h := t.handoff()
-	if !t.received && o.inst(t.receiver).missed && !h.request().followed() {
+	if !t.started() || !t.received && o.inst(t.receiver).missed && !h.request().followed() {
 		h.partial = true
 	}
 	t.ended, t.endedAt = true, o.applied
@@ -317,6 +317,7 @@ func (o *oracle) complete(e *entry) {
 		}
 	} else {
 		t.failed = true
+		o.drainSeen(t)
 	}
 	if e.Outcome == lifecycle.OK && e.Last {
 		h.last = true
@@ -405,9 +406,14 @@ func (o *oracle) part(e *entry, t *transfer) {
 
 // isDrained is hard case 7 for one writer.
 func (o *oracle) isDrained(t *transfer) bool {
-	if t.drained || t.drainUnknown {
-		return true
-	}
+	return t.drained || t.drainUnknown
+}
+
+// drainSeen: a transfer that failed is drained once it is seen, on a path seen
+// since it began, that nothing posted is outstanding.
+func (o *oracle) drainSeen(t *transfer) {
 	outstanding := slices.ContainsFunc(t.posted, func(p *post) bool { return !p.settled() })
-	return t.failed && t.ended && o.watched(t.receiver, t.sender, t.began) && !outstanding
+	if t.failed && t.ended && !outstanding && o.watched(t.receiver, t.sender, t.began) {
+		t.drained = true
+	}
 }

@@ -121,10 +121,11 @@ func (i *instance) request(id string) *request {
 	return r
 }
 
-// live are the requests that were named and did not end.
+// live are the requests that were named and did not end. Of one without an id
+// nobody says that it ended; its handoff says it.
 func (i *instance) live() (live []*request) {
 	for _, r := range i.requests {
-		if !r.over && !r.ended {
+		if !r.over && !r.ended && r.id != "" {
 			live = append(live, r)
 		}
 	}

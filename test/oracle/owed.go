@@ -16,13 +16,14 @@ type owed struct {
 	nameless int64
 }
 
-// owed are the pools of the receiver that are owed something.
-func (o *oracle) owed(h *handoff) (all []owed) {
+// owed are the pools of the receiver that are owed something. What was written
+// locally in a step later than the one given is owed all the same.
+func (o *oracle) owed(h *handoff, step lifecycle.Opt[int64]) (all []owed) {
 	if h.allDummies() {
 		return nil
 	}
 	for _, p := range o.poolsOf(h) {
-		if w := o.owedIn(h, p); len(w.pages) > 0 || w.nameless > 0 {
+		if w := o.owedIn(h, p, step); len(w.pages) > 0 || w.nameless > 0 {
 			all = append(all, w)
 		}
 	}
@@ -79,18 +80,18 @@ func (h *handoff) named() (gens []*generation) {
 	return gens
 }
 
-func (o *oracle) owedIn(h *handoff, p *pool) owed {
+func (o *oracle) owedIn(h *handoff, p *pool, step lifecycle.Opt[int64]) owed {
 	w := owed{pool: p}
 	named := map[*generation]bool{}
 	for _, g := range h.named() {
 		if g.page.pool == p {
 			named[g] = true
-			if !g.local() {
+			if !g.localBy(step) {
 				w.pages = append(w.pages, g)
 			}
 		}
 	}
-	pages, unreserved := o.owedByTokens(h, p)
+	pages, unreserved := o.owedByTokens(h, p, step)
 	if int64(len(pages))+unreserved <= int64(len(named)) {
 		return w
 	}
@@ -107,7 +108,7 @@ func (o *oracle) owedIn(h *handoff, p *pool) owed {
 
 // owedByTokens are the pages of the prompt that the transfer must bring, as
 // far as the request was given them, and how many it was never given.
-func (o *oracle) owedByTokens(h *handoff, p *pool) (pages []*generation, unreserved int64) {
+func (o *oracle) owedByTokens(h *handoff, p *pool, step lifecycle.Opt[int64]) (pages []*generation, unreserved int64) {
 	prompt := o.promptOf(h)
 	if !prompt.Has || !h.request().followed() {
 		return nil, 0
@@ -140,7 +141,7 @@ func (o *oracle) owedByTokens(h *handoff, p *pool) (pages []*generation, unreser
 			continue
 		}
 		unreserved--
-		if !g.shared && !g.gen.local() {
+		if !g.shared && !g.gen.localBy(step) {
 			pages = append(pages, g.gen)
 		}
 	}

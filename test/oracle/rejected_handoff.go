@@ -78,7 +78,7 @@ func (o *oracle) rejectedCompletion(e *entry) {
 // request on the instance that aborted it. A recompute is none.
 func (o *oracle) rejectedSuccess(e *entry, r *request) {
 	rejected := r.room != nil && len(r.room.rejected) > 0 && !o.recomputed(r)
-	if !rejected && !r.aborted || !r.followed() {
+	if !rejected && !r.aborted {
 		return
 	}
 	c := o.charges()
@@ -87,7 +87,8 @@ func (o *oracle) rejectedSuccess(e *entry, r *request) {
 }
 
 // recomputed: each receiver's request read something, everything of its own
-// that it read was written locally, and what it shared was written.
+// that it read was written locally, and what it shared was written; or that may
+// have been so.
 func (o *oracle) recomputed(r *request) bool {
 	var readers []*request
 	for _, h := range r.room.handoffs {
@@ -99,6 +100,9 @@ func (o *oracle) recomputed(r *request) bool {
 		readers = []*request{r}
 	}
 	for _, reader := range readers {
+		if !reader.followed() {
+			return true // it may have been, out of sight
+		}
 		if len(reader.read) == 0 {
 			return false
 		}

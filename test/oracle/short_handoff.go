@@ -30,7 +30,7 @@ func (a assessment) short() bool { return len(a.lacks) > 0 || a.tokens }
 // than the one given do not count.
 func (o *oracle) assess(h *handoff, step lifecycle.Opt[int64]) (a assessment) {
 	a.witnessed = true
-	for _, w := range o.owed(h) {
+	for _, w := range o.owed(h, step) {
 		l := lack{pool: w.pool}
 		if w.pool.spec.Path == lifecycle.PathStaged && o.sees(h) && w.pool.pageBytes() > 0 && h.unseen == "" {
 			l.seen = true
@@ -96,7 +96,7 @@ func (o *oracle) stagedEnough(g *generation) bool {
 	}
 	for _, t := range g.targets {
 		h := t.handoff()
-		if o.sees(h) && h.stagedBytes(p) > 0 && o.stagedLack(h, o.owedIn(h, p)) == 0 {
+		if o.sees(h) && h.stagedBytes(p) > 0 && o.stagedLack(h, o.owedIn(h, p, lifecycle.Opt[int64]{})) == 0 {
 			return true
 		}
 	}
@@ -131,7 +131,7 @@ func (h *handoff) completed() bool {
 	}
 	brought := map[*generation]bool{}
 	for _, t := range h.transfers() {
-		if t.gone {
+		if t.gone || !t.received && !t.dummy() && !t.completed {
 			return false
 		}
 		for _, g := range t.targets {
@@ -154,7 +154,7 @@ func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle
 	}
 	a := o.assess(h, step)
 	seen := o.sees(h)
-	o.judgeClaims(h, f, a, seen)
+	o.judgeClaims(h, f, a, seen, step)
 	h.judged, h.seen = true, seen
 	switch {
 	case !h.completed():
@@ -208,7 +208,7 @@ func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
 		if h.receiver != r.inst.name || h.judged || !h.isReceiver() || h.request() != r {
 			continue
 		}
-		for _, w := range o.owed(h) {
+		for _, w := range o.owed(h, lifecycle.Opt[int64]{}) {
 			if slices.ContainsFunc(w.pages, func(g *generation) bool { return isRead[g] }) {
 				return h
 			}

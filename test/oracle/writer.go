@@ -155,6 +155,7 @@ func (o *oracle) settlePosts(e *entry) {
 				p.known = p.known.with(e.Addr, e.Addr+e.Bytes)
 			}
 		}
+		o.drainSeen(t)
 	}
 }
 
