@@ -31,7 +31,8 @@ type Strike struct {
 	Seen  int // opportunities so far
 	Done  bool
 	Want  Want
-	meets string // the instance that must take part in a transfer for the fault to show
+	of    []string // the requests that it is of
+	meets string   // the instance that must take part in a transfer for the fault to show
 }
 
 // strikes reports whether the fault of that name is put in here and now. It
@@ -48,6 +49,9 @@ func (s *Sim) strikes(name string) bool {
 	}
 	k.Done = true
 	k.Want.Kind = k.Fault.Kind
+	if s.acting != nil {
+		k.of = append(k.of, s.acting.id)
+	}
 	return true
 }
 
@@ -109,7 +113,7 @@ func Faults() []Fault {
 		{"rejected_handoff/success", rejects, also(short, stale), handoffs},
 		{"rejected_handoff/own_transfer", rejects, also(foreign), handoffs},
 		{"rejected_handoff/aborted_reserves", rejects, nil, everywhere},
-		{"rejected_handoff/aborted_succeeds", rejects, also(short), everywhere},
+		{"rejected_handoff/aborted_succeeds", rejects, also(short, claim), everywhere},
 		{"rejected_handoff/aborted_transfers", rejects, nil, handoffs},
 		{"early_release/target", early, nil, handoffs},
 		{"early_release/source", early, nil, handoffs},

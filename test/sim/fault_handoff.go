@@ -205,7 +205,7 @@ func (t *transfer) strays() {
 	p := h.in.pool("kv")
 	for id := range p.pages {
 		pg := &p.pages[id]
-		if len(pg.holders) == 1 && !pg.unknown && !h.in.targeted[pageRef{p, uint32(id)}] && s.strikes("foreign_page/bytes") {
+		if len(pg.holders) == 1 && pg.holders[0].r != t.r && !pg.unknown && !h.in.targeted[pageRef{p, uint32(id)}] && s.strikes("foreign_page/bytes") {
 			region := p.spec.Regions[0]
 			x := *t
 			x.xferOnByte, x.fromAddr, x.noFrom = false, false, false

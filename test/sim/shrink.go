@@ -49,6 +49,11 @@ func (t *Trace) dropRequests(keep *Want, still func([]*lifecycle.Fact) bool) []*
 		seen[strings.TrimPrefix(keep.Room, "r")] = true
 		seen[strings.TrimSuffix(strings.TrimSuffix(keep.Req, ".p"), ".d")] = true
 	}
+	if t.Struck != nil {
+		for _, id := range t.Struck.of {
+			seen[id] = true
+		}
+	}
 	for _, f := range t.Facts {
 		owner := t.owners[f]
 		if seen[owner] {
