@@ -216,15 +216,20 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	l.retire(h.room)
 }
 
-// sealPages makes the judgement on watched pages last: where the writes were
-// seen, what a transfer merely claims does not count any more.
+// sealPages makes the judgement on pages last: where the writes were watched,
+// what a transfer merely claims does not count any more; in a staged pool all
+// bytes that were owed came, so that its pages were seen to be written.
 func (l *Ledger) sealPages(h *handoff) {
 	if !h.proven {
 		return
 	}
 	h.eachTarget(func(pl *pool, at uint32, tick uint64) {
-		if p := &pl.pages[at]; p.born <= tick && p.flags&watched != 0 {
+		switch p := &pl.pages[at]; {
+		case p.born > tick:
+		case p.flags&watched != 0:
 			p.flags &^= claimed
+		case h.sealed && pl.Path == lifecycle.PathStaged:
+			p.flags |= observed
 		}
 	})
 }

@@ -8,24 +8,25 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
-// meet compares two instances when the first transfer joins them.
-func (l *Ledger) meet(recv, send *instance) {
-	if _, met := recv.layoutSeen[send]; met {
+// meet compares two instances when the first transfer joins them; inst is the
+// one that the fact is about.
+func (l *Ledger) meet(inst, peer *instance) {
+	if _, met := inst.layoutSeen[peer]; met {
 		return
 	}
-	if len(recv.layoutSeen) >= l.cfg.Limits.Peers || len(send.layoutSeen) >= l.cfg.Limits.Peers {
+	if len(inst.layoutSeen) >= l.cfg.Limits.Peers || len(peer.layoutSeen) >= l.cfg.Limits.Peers {
 		l.stats.Forgotten.Peers++
 		return
 	}
-	recv.layoutSeen[send], send.layoutSeen[recv] = struct{}{}, struct{}{}
-	for _, pl := range recv.pools {
+	inst.layoutSeen[peer], peer.layoutSeen[inst] = struct{}{}, struct{}{}
+	for _, pl := range inst.pools {
 		if pl != nil {
-			l.compare(recv, send, pl)
+			l.compare(inst, peer, pl)
 		}
 	}
-	for _, pl := range send.pools {
+	for _, pl := range peer.pools {
 		if pl != nil {
-			l.capacityOfPeer(pl, recv)
+			l.capacityOfPeer(pl, inst)
 		}
 	}
 }

@@ -254,13 +254,14 @@ func (l *Ledger) release(c *call) {
 		step = c.f.Step.V
 	}
 	for _, run := range c.f.Pages {
-		l.releaseRun(c, run)
-		c.req.remember(l, span{pool: c.pool.index, first: run.First, count: run.Count, tick: l.tick, t: c.f.T, step: step})
+		l.releaseRun(c, run, span{pool: c.pool.index, tick: l.tick, t: c.f.T, step: step})
 	}
 	l.retire(c.room)
 }
 
-func (l *Ledger) releaseRun(c *call, run lifecycle.Run) {
+// releaseRun takes back the pages of a run that the request holds, and lets it
+// remember them as given back.
+func (l *Ledger) releaseRun(c *call, run lifecycle.Run, back span) {
 	pages := c.pool.pages[run.First:run.End()]
 	for i := range pages {
 		p := &pages[i]
@@ -275,7 +276,14 @@ func (l *Ledger) releaseRun(c *call, run lifecycle.Run) {
 		if p.refs--; p.refs == 0 {
 			c.pool.holding--
 		}
+		if at := run.First + uint32(i); back.count > 0 && back.end() == at {
+			back.count++
+		} else {
+			c.req.remember(l, back)
+			back.first, back.count = at, 1
+		}
 	}
+	c.req.remember(l, back)
 	c.req.lost.remove(c.pool.index, run.First, run.Count)
 	c.req.shares.remove(c.pool.index, run.First, run.Count)
 }

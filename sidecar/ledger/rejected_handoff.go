@@ -69,7 +69,7 @@ func (l *Ledger) wentOn(c *call, claim, then string) {
 	b.say(claim+", "+then, "by its own word; not seen from outside")
 	for _, run := range c.f.Pages {
 		for at := run.First; c.pool != nil && at < run.End(); at++ {
-			b.pages = append(b.pages, at)
+			b.on(l, at, c.pool.pages[at].content)
 		}
 	}
 }

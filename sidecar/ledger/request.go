@@ -109,6 +109,9 @@ func (r *request) over() bool {
 
 // remember notes a reference that was given back, within the limit.
 func (r *request) remember(l *Ledger, s span) {
+	if s.count == 0 {
+		return
+	}
 	r.past.add(s)
 	if len(r.past) > l.cfg.Limits.Releases {
 		r.past = append(r.past[:0], r.past[len(r.past)/2:]...)

@@ -109,7 +109,7 @@ func (l *Ledger) resolveStart(c *call) {
 	if f.Side == lifecycle.Sender {
 		recv, send = peer, c.inst
 	}
-	c.tr = l.transfer(c.room, recv, send, f.Xfer)
+	c.tr = l.transfer(c.room, recv, send, c.inst, f.Xfer)
 	c.pool = c.inst.byName[f.Pool]
 	switch {
 	case c.tr == nil:
@@ -151,7 +151,7 @@ func (l *Ledger) resolveTransfer(c *call) {
 		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) {
 			recv, send = peer, c.inst
 		}
-		c.tr = l.transfer(c.room, recv, send, f.Xfer)
+		c.tr = l.transfer(c.room, recv, send, c.inst, f.Xfer)
 	}
 	c.void = c.tr == nil
 }

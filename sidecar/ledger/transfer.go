@@ -52,9 +52,9 @@ func (t *transfer) open() bool {
 // running reports whether a write of it can still arrive (hard case 7).
 func (t *transfer) running() bool { return !t.drained }
 
-// transfer finds the record that both sides share, or begins it with inst as
-// the side given. nil: the room has too many.
-func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer {
+// transfer finds the record that both sides share, or begins it; by is the side
+// that speaks. nil: the room has too many.
+func (l *Ledger) transfer(rm *room, recv, send, by *instance, xfer string) *transfer {
 	id := transferID{recv, send, xfer}
 	if t := rm.find(id); t != nil {
 		return t
@@ -71,7 +71,11 @@ func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer
 	send.running[t] = struct{}{}
 	t.into = l.handoff(rm, recv)
 	t.into.transfers = append(t.into.transfers, t)
-	l.meet(recv, send)
+	if by == recv {
+		l.meet(recv, send)
+	} else {
+		l.meet(send, recv)
+	}
 	return t
 }
 

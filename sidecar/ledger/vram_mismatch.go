@@ -29,7 +29,9 @@ type vramSample struct {
 type vramState struct {
 	regions []registered
 	since   uint64 // of the last pool or region: samples before it say nothing of it
-	said    string // the last mismatch, so that it is said once
+	// What was said of it last, so that it is said once until it changes.
+	poolsSaid  bool
+	regionSaid string
 }
 
 // registered is a region registered for RDMA.
@@ -91,21 +93,15 @@ func (l *Ledger) vramMismatch(inst *instance) {
 	if !complete {
 		return
 	}
-	what, claim, pl := inst.beyond(held)
-	if what == inst.vram.said {
-		return
-	}
-	if inst.vram.said = what; what != "" {
-		l.accuse(finding.VRAMMismatch, inst, nil, nil, pl).
-			say(claim, fmt.Sprintf("the driver says that its processes hold %d bytes", held))
-	}
+	l.poolsBeyond(inst, held)
+	l.regionsBeyond(inst, held)
 }
 
-// beyond names what does not fit into the bytes held, "" if all does, and the
-// largest pool where it is the pools.
-func (i *instance) beyond(held uint64) (what, claim string, largest *pool) {
+// poolsBeyond: the pools together are larger than what is held.
+func (l *Ledger) poolsBeyond(inst *instance, held uint64) {
 	var pools uint64
-	for _, pl := range i.pools {
+	var largest *pool
+	for _, pl := range inst.pools {
 		if pl == nil || pl.Role == "host" {
 			continue
 		}
@@ -114,15 +110,32 @@ func (i *instance) beyond(held uint64) (what, claim string, largest *pool) {
 		}
 		pools += pl.vramBytes()
 	}
-	if pools > held {
-		return "pools", fmt.Sprintf("its pools take %d bytes", pools), largest
-	}
-	for _, r := range i.vram.regions {
-		if r.memory == lifecycle.VRAM && r.bytes > held {
-			return fmt.Sprintf("region %x", r.base), fmt.Sprintf("it registered %d bytes of vram at 0x%x", r.bytes, r.base), nil
+	if beyond := pools > held; beyond != inst.vram.poolsSaid {
+		if inst.vram.poolsSaid = beyond; beyond {
+			l.moreThanHeld(inst, largest, fmt.Sprintf("its pools take %d bytes", pools), held)
 		}
 	}
-	return "", "", nil
+}
+
+// regionsBeyond: a region registered in vram is larger than what is held.
+func (l *Ledger) regionsBeyond(inst *instance, held uint64) {
+	claim := ""
+	for _, r := range inst.vram.regions {
+		if r.memory == lifecycle.VRAM && r.bytes > held {
+			claim = fmt.Sprintf("it registered %d bytes of vram at 0x%x", r.bytes, r.base)
+			break
+		}
+	}
+	if claim != inst.vram.regionSaid {
+		if inst.vram.regionSaid = claim; claim != "" {
+			l.moreThanHeld(inst, nil, claim, held)
+		}
+	}
+}
+
+func (l *Ledger) moreThanHeld(inst *instance, pl *pool, claim string, held uint64) {
+	l.accuse(finding.VRAMMismatch, inst, nil, nil, pl).
+		say(claim, fmt.Sprintf("the driver says that its processes hold %d bytes", held))
 }
 
 // vramBytes is the size of a pool, 0 where it is not said or cannot be.
