@@ -137,10 +137,11 @@ func (t *transfer) reuses() {
 	p := h.in.pool("kv")
 	for id := range p.pages {
 		pg := &p.pages[id]
-		if pg.busy == 0 || len(pg.holders) != 1 || pg.holders[0].r == t.r || pg.unknown || pg.holders[0].r.blurred || !s.strikes("early_release/reused") {
+		if pg.busy == 0 || len(pg.holders) != 1 || pg.holders[0].r == t.r || pg.unknown || pg.holders[0].r.blurred || pg.holders[0].r.failing() || !s.strikes("early_release/reused") {
 			continue
 		}
 		s.want(h.in, "", "", p.name, uint32(id))
+		s.Strike.of = append(s.Strike.of, pg.holders[0].r.id)
 		f := lifecycle.Fact{
 			Ev: lifecycle.TransferStarted, Xfer: t.xfer + "+", Room: t.r.room, Side: lifecycle.Receiver, Pool: p.name,
 			Pages: runs([]uint32{uint32(id)}), Peer: t.snd.in.name, Op: t.op,
@@ -148,6 +149,12 @@ func (t *transfer) reuses() {
 		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
 		return
 	}
+}
+
+// failing reports whether a transfer of the request has been said to fail: a
+// judge that sees all its writes may take it as drained.
+func (r *request) failing() bool {
+	return slices.ContainsFunc(r.transfers, func(t *transfer) bool { return t.failing })
 }
 
 // late makes a write land after the receiver has given its pages back.

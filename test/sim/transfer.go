@@ -27,6 +27,7 @@ type transfer struct {
 	sent       bool     // started by the sender
 	over       bool     // drained
 	ok         bool
+	failing    bool // its failure has been said
 	struck     bool // by a fault
 	retry      bool // of a transfer that failed
 	lost       int  // pages at its end that are not sent, though it completes
@@ -259,6 +260,7 @@ func (t *transfer) fail() {
 	}
 	t.looksAway()
 	f.Ev, f.Outcome = lifecycle.TransferCompleted, lifecycle.Failed
+	t.failing = true
 	t.tellReceiver(f)
 	if !(t.rcv.covering() && t.rcv.sawAll && !t.posted && s.chance(0.5)) {
 		t.r.p.sleep(s.between(hop, 2*ms))
