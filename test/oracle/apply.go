@@ -168,7 +168,8 @@ func (o *oracle) makeKnown(e *entry) (r *request) {
 func (o *oracle) admit(e *entry) {
 	if room := o.rooms[e.Room]; room != nil {
 		before := room.at[e.Inst]
-		if before != nil && before.id != "" && before.id != e.Req && before.ended {
+		another := before != nil && before.id != "" && before.id != e.Req && before.ended
+		if another || e.Synthetic && room.allOver() {
 			o.newRoom(e.Room)
 		}
 	}

@@ -42,6 +42,22 @@ func (r *room) blur(why string) {
 	}
 }
 
+// allOver: its requests, of which there is one, have ended, and its handoffs are
+// judged (R15, warm-ups share a room).
+func (r *room) allOver() bool {
+	for _, req := range r.at {
+		if !req.ended {
+			return false
+		}
+	}
+	for _, h := range r.handoffs {
+		if !h.judged {
+			return false
+		}
+	}
+	return len(r.at) > 0
+}
+
 // request is the room's request on an instance; one without an id where nobody
 // named it yet.
 func (r *room) request(i *instance) *request {

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
@@ -58,7 +59,7 @@ func (o *oracle) outcome(h *handoff) (finding.Outcome, string) {
 		why string
 	}{
 		{unseen != "", unseen},
-		{len(h.named()) == 0, "the receiver named no reservation"},
+		{!h.reserved(), "the receiver named no reservation"},
 		{!h.completedOK(), "it was never completed"},
 		{!h.seen, "its path was not watched"},
 		{!h.witness, "not every page owed could be observed"},
@@ -102,4 +103,13 @@ func (s *saying) violates(room *room, r *request) string {
 		}
 	}
 	return ""
+}
+
+// reserved: the receiver named its reservation, be it an empty one, or its
+// request was given pages.
+func (h *handoff) reserved() bool {
+	if r := h.request(); r != nil && len(r.given) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(h.transfers(), func(t *transfer) bool { return t.received })
 }
