@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -165,13 +164,28 @@ func giveUpEarly(t *testing.T, c *cluster) {
 func releaseTwice(t *testing.T, c *cluster) {
 	prompt := strings.Repeat(promptB, 2)
 	c.complete("key-a", prompt, 2)
+	c.together(prompt, "one"+prompt[3:])
+}
+
+// hitEarly asks the same twice at once, in memory that holds another's text.
+func hitEarly(t *testing.T, c *cluster) {
+	c.complete("key-a", strings.Repeat(promptA, 2), 20)
+	c.flush(c.unified)
+	prompt := strings.Repeat(promptB, 2)
+	c.together(prompt, prompt)
+}
+
+// together hands requests of one tenant to a unified engine side by side, and waits
+// for their ends: the second is there before the first step of the first is done.
+func (c *cluster) together(prompts ...string) {
+	c.t.Helper()
 	var answers []*worker.Answer
-	for _, text := range []string{"one", "two"} {
+	for _, prompt := range prompts {
 		a, err := c.unified.Worker.Submit(worker.Request{
-			Domain: c.keys.Domain(text, ""), Prompt: model.Encode([]byte(text + prompt[3:])), MaxTokens: 2,
+			Domain: c.keys.Domain("beta", ""), Prompt: model.Encode([]byte(prompt)), MaxTokens: 2,
 		})
 		if err != nil {
-			t.Fatal(err)
+			c.t.Fatal(err)
 		}
 		answers = append(answers, a)
 	}
@@ -181,23 +195,10 @@ func releaseTwice(t *testing.T, c *cluster) {
 		for end := (*worker.End)(nil); end == nil; {
 			var err error
 			if _, end, err = a.Read(ctx); err != nil {
-				t.Fatal(err)
+				c.t.Fatal(err)
 			}
 		}
 	}
-}
-
-// hitEarly asks the same twice at once, in memory that holds another's text.
-func hitEarly(t *testing.T, c *cluster) {
-	c.complete("key-a", strings.Repeat(promptA, 2), 20)
-	c.flush(c.unified)
-	var wg sync.WaitGroup
-	wg.Go(func() { c.complete("key-b", strings.Repeat(promptB, 2), 2) })
-	c.await("the first is running", func() bool {
-		return c.look(c.unified, func(v worker.View) bool { return v.Scheduler.Queues()["running"] > 0 })
-	})
-	wg.Go(func() { c.complete("key-b", strings.Repeat(promptB, 2), 2) })
-	wg.Wait()
 }
 
 // samePrefix is one prompt of two tenants.

@@ -81,7 +81,7 @@ func TestAGracefulStopAnswersWhatIsHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	answers := make(chan answer, 1)
-	go func() { answers <- c.complete("", strings.Repeat(story, 2), 100) }()
+	go func() { answers <- c.complete("", strings.Repeat(story, 2), 340) }()
 	c.await("it runs on decode", func() bool {
 		return c.look(c.decode, func(v worker.View) bool { return v.Scheduler.Queues()["running"] > 0 })
 	})
@@ -91,7 +91,7 @@ func TestAGracefulStopAnswersWhatIsHere(t *testing.T) {
 		defer cancel()
 		stopped <- c.decode.Stop(ctx)
 	}()
-	if a := <-answers; a.text != string(model.Expect([]byte(strings.Repeat(story, 2)), 100)) {
+	if a := <-answers; a.text != string(model.Expect([]byte(strings.Repeat(story, 2)), 340)) {
 		t.Errorf("%d %q %s", a.status, a.text, a.raw)
 	}
 	c.must(<-stopped)
