@@ -181,7 +181,7 @@ func (o *oracle) admit(e *entry) {
 	if !r.admitted {
 		r.lost = false
 	}
-	r.admitted, r.ended, r.aborted = true, false, false
+	r.admitted, r.ended, r.aborted, r.stopped = true, false, false, false
 	if e.Domain.Has {
 		r.domain = e.Domain
 	}
@@ -339,7 +339,7 @@ func (o *oracle) cache(e *entry, pages []*page) {
 
 func (o *oracle) release(e *entry, r *request, pages []*page) {
 	for _, pg := range pages {
-		if pg.ref(r) != nil {
+		if pg.ref(r) != nil || pg.gen.unknown { // it may have held that
 			pg.drop(r, e.Step)
 			o.released = append(o.released, batchRelease{pg, r, pg.gen})
 		}

@@ -53,6 +53,7 @@ type request struct {
 	synthetic bool
 	ended     bool // finished, aborted or rejected
 	aborted   bool
+	stopped   bool  // aborted or rejected, and not admitted since
 	lost      bool  // facts about it may have been lost since it was admitted
 	named     int64 // when a fact named it last
 	stalled   bool  // said so
@@ -93,6 +94,17 @@ func same(a, b *request) bool {
 	return a == b || a.id == "" && b.room == nil || b.id == "" && a.room == nil
 }
 
+// runs: it was named and did not end. Where no lifecycle stream would say that
+// it ended, the judgement on its handoff does.
+func (r *request) runs() bool {
+	if r.ended || r.inst.engine && r.id != "" || r.room == nil {
+		return !r.ended
+	}
+	return !slices.ContainsFunc(r.room.handoffs, func(h *handoff) bool {
+		return h.receiver == r.inst.name && h.judged
+	})
+}
+
 // name is the request's id; nothing where nobody knows it.
 func (r *request) name() string {
 	if r == nil {
@@ -121,11 +133,10 @@ func (i *instance) request(id string) *request {
 	return r
 }
 
-// live are the requests that were named and did not end. Of one without an id
-// nobody says that it ended; its handoff says it.
+// live are the requests that run.
 func (i *instance) live() (live []*request) {
 	for _, r := range i.requests {
-		if !r.over && !r.ended && r.id != "" {
+		if !r.over && r.runs() {
 			live = append(live, r)
 		}
 	}
@@ -223,18 +234,19 @@ func (o *oracle) merge(nameless, r *request) {
 	}
 }
 
-// who is speaker for those who only look: nothing becomes known by it.
+// who is speaker for those who only ask: no request joins a room by it.
 func (o *oracle) who(f *lifecycle.Fact) *request {
 	i := o.inst(f.Inst)
-	if f.Req != "" {
-		if r := i.find(f.Req); r != nil {
-			return r
-		}
+	if r := i.find(f.Req); r != nil {
+		return r
 	}
 	if room := o.rooms[f.Room]; room != nil {
 		if r := room.at[i.name]; r != nil && (f.Req == "" || r.id == "") {
 			return r
 		}
+	}
+	if f.Req != "" {
+		return i.request(f.Req)
 	}
 	return nil
 }

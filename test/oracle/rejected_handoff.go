@@ -8,7 +8,7 @@ import (
 // reject applies request_rejected.
 func (o *oracle) reject(e *entry) {
 	r := o.speaker(e.Fact)
-	r.ended = true
+	r.ended, r.stopped = true, true
 	if r.room != nil && r.room.at[e.Inst] == r {
 		r.room.rejected[e.Inst] = &rejection{o.applied}
 	}
@@ -17,7 +17,7 @@ func (o *oracle) reject(e *entry) {
 // abort applies request_aborted: it binds the instance that said so.
 func (o *oracle) abort(e *entry) {
 	r := o.speaker(e.Fact)
-	r.ended, r.aborted = true, true
+	r.ended, r.aborted, r.stopped = true, true, true
 }
 
 // rejectedStart charges an instance that starts a transfer for a request which

@@ -47,7 +47,7 @@ func (o *oracle) restart(e *entry, i *instance) {
 		}
 	}
 	for _, r := range i.requests {
-		if !r.ended && r.id != "" {
+		if r.runs() {
 			r.blur("the instance restarted")
 		}
 		r.over, r.ended = true, true

@@ -119,23 +119,29 @@ func (p *pool) pageBytes() uint64 {
 
 // completed reports whether a handoff got as far as to be short: a read, a
 // success or a completion `last`; or every page that the receiver named is of
-// a transfer that completed, and nothing says that the rest need not come.
+// a transfer that completed, of each sender that it was named for, and nothing
+// says that the rest need not come.
 func (h *handoff) completed() bool {
 	if h.last || h.wasRead || h.success {
 		return true
 	}
 	for _, r := range h.room.at {
-		if r.aborted || h.room.rejected[r.inst.name] != nil {
+		if r.stopped {
 			return false
 		}
 	}
-	brought := map[*generation]bool{}
+	type part struct {
+		sender string
+		gen    *generation
+	}
+	brought := map[part]bool{}
 	for _, t := range h.transfers() {
 		if t.gone || !t.received && !t.dummy() && !t.completed {
 			return false
 		}
 		for _, g := range t.targets {
-			brought[g] = brought[g] || t.completed
+			p := part{t.sender, g}
+			brought[p] = brought[p] || t.completed
 		}
 	}
 	for _, came := range brought {
