@@ -68,7 +68,6 @@ type reqBook struct {
 	in             []heldIn // by pool
 	held           int      // references
 	xfers          int      // open
-	sent           []sent
 }
 
 // heldIn are a request's references in one pool, in the order of its tokens:
@@ -83,12 +82,6 @@ type heldIn struct {
 type ownRun struct {
 	lifecycle.Run
 	born uint64
-}
-
-// sent counts the tokens that a sender has completed for one peer.
-type sent struct {
-	peer   string
-	tokens int64
 }
 
 type xferBook struct {
@@ -138,20 +131,9 @@ func (b *books) request(id kvcache.Req) *reqBook {
 	for len(in) < len(b.pools) {
 		in = append(in, heldIn{})
 	}
-	*r = reqBook{party: &party{id: id, name: decimal(uint64(id))}, in: in, sent: r.sent[:0]}
+	*r = reqBook{party: &party{id: id, name: decimal(uint64(id))}, in: in}
 	b.reqs[id] = r
 	return r
-}
-
-// sentTo is the sum for a peer.
-func (r *reqBook) sentTo(peer string) *int64 {
-	for i := range r.sent {
-		if r.sent[i].peer == peer {
-			return &r.sent[i].tokens
-		}
-	}
-	r.sent = append(r.sent, sent{peer: peer})
-	return &r.sent[len(r.sent)-1].tokens
 }
 
 // settle forgets a request that has ended and holds nothing.

@@ -32,7 +32,7 @@
 //   - The scheduler numbers transfers for itself, on both sides. The receiver's
 //     are named r1, r2, …, the sender's s1, s2, …, so that they are not taken for
 //     one another.
-//   - The tokens of a sender's completions are in all, as the format has it. Only a
-//     receiver's completion is marked last, and of several writers the last one's:
-//     a handoff is judged at last, and what a sender has sent may lie on the way.
+//   - Only a receiver's completion is marked last, and of several writers the last
+//     one's: a handoff is judged at last, and what a sender has sent may lie on the
+//     way. Only it says tokens, which are in all, where a sender knows its batch.
 package publish

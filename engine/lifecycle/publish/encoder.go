@@ -219,19 +219,15 @@ func (e *encoder) hasAll(ev *event) bool {
 	return ev.side == scheduler.Receiver && tr != nil && tr.req.xfers == 1
 }
 
-// tokensInAll is what a completion says of tokens: a receiver is told of all of
-// them, a sender counts them batch by batch and says them with the last.
+// tokensInAll is what a completion says of tokens. Only a receiver says how many
+// came in all, and only where its admission has been said, which holds how many
+// were there before: what is measured needs its measure.
 func (e *encoder) tokensInAll(ev *event) lifecycle.Opt[int64] {
-	if ev.side == scheduler.Receiver {
-		return lifecycle.Opt[int64]{V: ev.n[0], Has: ev.has}
-	}
 	tr := e.b.xfers[ev.xfer]
-	if tr == nil || !tr.req.admitted {
-		return lifecycle.Opt[int64]{} // what was sent before a loss is not known
+	if !ev.has || ev.side != scheduler.Receiver || tr == nil || !tr.req.admitted {
+		return lifecycle.Opt[int64]{}
 	}
-	sum := tr.req.sentTo(ev.name)
-	*sum += ev.n[0]
-	return lifecycle.Opt[int64]{V: *sum, Has: ev.has && ev.last}
+	return lifecycle.Some(ev.n[0])
 }
 
 // eachChunk says the fact in hand once for each part of runs that fits into one

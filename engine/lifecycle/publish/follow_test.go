@@ -59,7 +59,8 @@ func follow(t testing.TB, p *Publisher, change ...func(*subscribe.Config)) *foll
 
 func (f *follower) hear(fact *lifecycle.Fact) {
 	f.gate.Lock()
-	f.gate.Unlock() //nolint:staticcheck // passing through is all that is wanted
+	//lint:ignore SA2001 passing through is all that is wanted
+	f.gate.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fact.Ev != lifecycle.Watermark {

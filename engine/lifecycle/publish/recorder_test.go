@@ -118,12 +118,7 @@ func TestARecordingDoesNotOverwrite(t *testing.T) {
 // A disk that takes nothing costs the engine nothing, is said at the end, and what
 // is missing is counted.
 func TestAFullDiskCostsTheEngineNothing(t *testing.T) {
-	rec, err := NewRecorder(testIdentity("e", 1), RecordConfig{Path: "/dev/full" + strings.Repeat("x", 0)})
-	if err == nil || !errors.Is(err, fs.ErrExist) {
-		t.Fatalf("a device that exists was taken for a new file: %v, %v", rec, err)
-	}
-	dir := t.TempDir()
-	rec, err = NewRecorder(testIdentity("e", 1), RecordConfig{Path: filepath.Join(dir, "t.jsonl")})
+	rec, err := NewRecorder(testIdentity("e", 1), RecordConfig{Path: filepath.Join(t.TempDir(), "t.jsonl")})
 	if err != nil {
 		t.Fatal(err)
 	}
