@@ -41,23 +41,39 @@ func (l *Ledger) promptMismatch(c *call) {
 	}
 }
 
-// pagesMismatch: a sender named another number of pages than the receiver did
-// for it. Where the handoff is short, short_handoff says so more strongly.
-func (l *Ledger) pagesMismatch(h *handoff) {
-	if h.latecomer {
-		return
-	}
-	for i, t := range h.transfers {
-		first := func(o *transfer) bool { return o.send == t.send }
+// compareHalves asks whether the halves named as many pages. A gap in what a
+// sender says shows only at its next fact, so the question waits for that.
+func (l *Ledger) compareHalves(h *handoff, t int64, node string) {
+	for i, tr := range h.transfers {
+		first := func(o *transfer) bool { return o.send == tr.send }
 		if slices.IndexFunc(h.transfers, first) == i {
-			l.pagesOf(h, t.send)
+			tr.send.asked = append(tr.send.asked, asked{h, t, node})
 		}
 	}
 }
 
-// pagesOf compares what the receiver named for one sender with what that one
-// named.
-func (l *Ledger) pagesOf(h *handoff, send *instance) {
+// asked is a handoff that waits for the next fact of its sender.
+type asked struct {
+	into *handoff
+	t    int64
+	node string
+}
+
+// answer compares the halves that waited for a fact of the sender.
+func (l *Ledger) answer(send *instance) {
+	waiting := send.asked
+	send.asked = nil
+	for _, a := range waiting {
+		if !a.into.latecomer && !a.into.room.gone {
+			l.pagesMismatch(a.into, send)
+			l.settleAt(a.t, a.node)
+		}
+	}
+}
+
+// pagesMismatch: a sender named another number of pages than the receiver did
+// for it. Where the handoff is short, short_handoff says so more strongly.
+func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
 	if send.seenSince >= h.began || h.recv.seenSince >= h.began {
 		return // what was said before is not known
 	}

@@ -160,6 +160,9 @@ func (l *Ledger) finish() {
 			l.judge(h, h.lastOK, h.node)
 		}
 	}
+	for _, inst := range l.sortedInstances() {
+		l.answer(inst)
+	}
 	for _, rm := range rooms {
 		l.sayVerdicts(rm)
 	}

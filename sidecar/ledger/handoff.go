@@ -106,6 +106,9 @@ func (rm *room) busy() bool {
 // that completed ok: where one failed and was not made again, the engine knows
 // that the handoff is not complete.
 func (h *handoff) allOK() bool {
+	if slices.ContainsFunc(h.transfers, (*transfer).open) {
+		return false
+	}
 	failed := func(t *transfer) bool { return t.outcome != lifecycle.OK }
 	if !slices.ContainsFunc(h.transfers, failed) {
 		return true
@@ -203,7 +206,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 		l.claimedUnseen(h, &s)
 	}
 	if used && !h.short {
-		l.pagesMismatch(h)
+		l.compareHalves(h, t, node)
 	}
 	h.sealed = used && h.proven && !h.short && s.blank == "" && len(s.pages) == 0
 	if s.blank != "" {

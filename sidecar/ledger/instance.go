@@ -24,6 +24,7 @@ type instance struct {
 
 	running map[*transfer]struct{} // not drained, to it or from it
 	waiting map[*handoff]struct{}  // into it, not judged
+	asked   []asked                // handoffs from it whose halves are to be compared
 	pending []*pendingRead         // reads whose step has not ended, by time
 
 	layoutSeen map[*instance]struct{} // peers already compared

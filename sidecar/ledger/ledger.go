@@ -180,6 +180,9 @@ func (l *Ledger) apply(h held) {
 	l.stats.Applied++
 	if inst != nil {
 		inst.engine = inst.engine || f.Src == lifecycle.Engine
+		if len(inst.asked) > 0 && f.Src.Claims() {
+			l.answer(inst)
+		}
 		if f.Step.Has && f.Step.V > inst.step {
 			inst.step = f.Step.V
 			l.mature(inst, f.Step.V)

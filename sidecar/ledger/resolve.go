@@ -140,6 +140,13 @@ func (l *Ledger) renewByTransfer(rm *room, inst *instance) *room {
 func (l *Ledger) resolveTransfer(c *call) {
 	f := c.f
 	peer := l.instance(f.Peer, f.Node)
+	if peer == c.inst && peer != nil && f.Ev == lifecycle.TransferDrained {
+		// The writer says so itself.
+		c.room = l.roomFor(f.Room)
+		c.tr = c.room.of(c.inst, f.Xfer)
+		c.void = c.tr == nil
+		return
+	}
 	if peer == nil || peer == c.inst {
 		c.void = true
 		return

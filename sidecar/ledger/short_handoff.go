@@ -225,8 +225,8 @@ func (l *Ledger) shortIn(h *handoff, pl *pool) *breach {
 // fewTokens: fewer tokens than owed is short, even within the last page.
 func (l *Ledger) fewTokens(h *handoff) {
 	prompt := h.promptTokens()
-	if !prompt.Has || !h.tokens.Has {
-		return
+	if !prompt.Has || !h.tokens.Has || h.req == nil || h.req.admitted == 0 || !h.req.fullySeen() {
+		return // without its admission the prefix that it had is not known
 	}
 	if owed := prompt.V - h.prefixTokens(); h.tokens.V < owed {
 		l.shortOfTokens(h).also(fmt.Sprintf("%d of %d owed tokens were handed over", h.tokens.V, owed))

@@ -100,6 +100,16 @@ func (rm *room) told(inst, peer *instance, xfer string) *transfer {
 	return rm.find(transferID{peer, inst, xfer})
 }
 
+// of is the transfer of that name that an instance has a side of, or nil.
+func (rm *room) of(inst *instance, xfer string) *transfer {
+	for i := len(rm.transfers) - 1; i >= 0; i-- {
+		if t := rm.transfers[i]; t.xfer == xfer && (t.send == inst || t.recv == inst) {
+			return t
+		}
+	}
+	return nil
+}
+
 // find looks from the end: what is spoken of was mostly begun last.
 func (rm *room) find(id transferID) *transfer {
 	for i := len(rm.transfers) - 1; i >= 0; i-- {
