@@ -12,6 +12,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/test/oracle"
 	"github.com/kvwitness/kvwitness/test/sim"
 )
 
@@ -63,7 +64,7 @@ func TestValidTrafficIsJudgedAsItDeserves(t *testing.T) {
 	for _, seed := range seeds(t) {
 		c := campaign(t, seed)
 		for _, mix := range sim.Mixes() {
-			c.Valid(mix, 150)
+			c.Valid(mix, validTraces)
 		}
 		if n := c.Objections(); n > 0 {
 			t.Errorf("seed %d: %d objections", seed, n)
@@ -91,9 +92,31 @@ func TestEveryFaultIsFound(t *testing.T) {
 	for _, seed := range seeds(t) {
 		c := campaign(t, seed)
 		for _, f := range sim.Faults() {
-			if n := c.Fault(&f, 12); n < 12 {
+			if n := c.Fault(&f, faultsOfASort); n < faultsOfASort {
 				t.Errorf("seed %d: %s could be put in %d times only", seed, f.Name, n)
 			}
+		}
+		if n := c.Objections(); n > 0 {
+			t.Errorf("seed %d: %d objections", seed, n)
+			c.PrintObjections()
+		}
+	}
+}
+
+// Promise: the ledger and the oracle, written apart from the same text, say
+// the same of every trace: findings with their pages and whose data was
+// exposed, and verdicts.
+func TestLedgerAndOracleAgree(t *testing.T) {
+	for _, seed := range seeds(t) {
+		c := campaign(t, seed)
+		c.Oracle = func(facts []*lifecycle.Fact) ([]finding.Finding, []finding.Verdict) {
+			return oracle.Judge(facts, oracle.Config{})
+		}
+		for _, mix := range sim.Mixes() {
+			c.Valid(mix, agreedTraces)
+		}
+		for _, f := range sim.Faults() {
+			c.Fault(&f, agreedFaults)
 		}
 		if n := c.Objections(); n > 0 {
 			t.Errorf("seed %d: %d objections", seed, n)
@@ -121,7 +144,7 @@ func TestALongStreamGivesNothing(t *testing.T) {
 	for _, seed := range seeds(t) {
 		t.Logf("seed %d", seed)
 		mix, _ := sim.MixByName("mixed")
-		if o := sim.Stream(seed, mix, 200_000, ledger.New(ledger.Config{}), t.Output()); o != nil {
+		if o := sim.Stream(seed, mix, streamedFacts, ledger.New(ledger.Config{}), t.Output()); o != nil {
 			t.Errorf("seed %d: %v", seed, o)
 		}
 	}

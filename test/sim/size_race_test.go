@@ -1,0 +1,13 @@
+//go:build race
+
+package sim_test
+
+// The race detector makes the simulator and its judges, which have but one
+// thread, ten times slower: it gets a tenth of the small run.
+const (
+	validTraces   = 8
+	faultsOfASort = 1
+	agreedTraces  = 4
+	agreedFaults  = 1
+	streamedFacts = 15_000
+)

@@ -1,0 +1,12 @@
+//go:build !race
+
+package sim_test
+
+// The small run; the whole one is a command of its own, test/sim/cmd/sim.
+const (
+	validTraces   = 60
+	faultsOfASort = 6
+	agreedTraces  = 30
+	agreedFaults  = 2
+	streamedFacts = 150_000
+)
