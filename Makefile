@@ -1,4 +1,5 @@
-# Everything here needs Go, gcc (for the race detector) and make, and no more.
+# Everything here needs Go, gcc (for the race detector) and make; test also wants
+# what test/peers/ready.sh sees to.
 # What is made goes to bin/ and dist/, which git ignores.
 
 SHELL := /bin/bash
@@ -22,8 +23,9 @@ build: ## build every command into bin/
 	@mkdir -p bin
 	go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
 
-test: lint ## lint, go vet, and all tests with the race detector
+test: lint ## lint, go vet, and all tests with the race detector; installs what the interop tests need
 	go vet ./...
+	@test/peers/ready.sh
 	go test -race ./...
 
 lint: ## gofumpt, staticcheck and the house's own style (test/lint)

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# Sees to what the interop tests in this folder need of a machine: a Python that
+# makes virtual environments, and the libraries that Mooncake's wheel loads. What
+# is missing is installed where that is possible (Debian, as root or by sudo), and
+# named where it is not. Nothing of it is needed to build or run kvwitness.
+set -euo pipefail
+
+missing=()
+need() {
+	local package=$1
+	shift
+	"$@" >/dev/null 2>&1 || missing+=("$package")
+}
+library() { ldconfig -p | grep -q "$1"; }
+
+need python3 python3 --version
+need python3-venv python3 -c 'import ensurepip, venv'
+need libibverbs1 library libibverbs.so.1
+need librdmacm1 library librdmacm.so.1
+need libnuma1 library libnuma.so.1
+need libcurl4 library libcurl.so.4
+
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then as_root=(sudo); fi
+if ! command -v apt-get >/dev/null || { ((EUID != 0)) && ! sudo -n true 2>/dev/null; }; then
+	echo "the interop tests (test/peers) need: ${missing[*]} (names of Debian packages); install them and run again" >&2
+	exit 1
+fi
+echo "installing what the interop tests need: ${missing[*]}" >&2
+"${as_root[@]}" apt-get update -qq
+DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
