@@ -318,7 +318,7 @@ func (o *oracle) complete(e *entry) {
 		return
 	}
 	h := t.handoff()
-	if !t.started() && !h.receiverSide() || !t.received && o.inst(t.receiver).missed && !h.request().followed() {
+	if !t.started() && !h.receiverSide() || !t.received && o.inst(t.receiver).missed && !h.request().begun() {
 		h.partial = true
 	}
 	t.ended, t.endedAt = true, o.applied

@@ -82,8 +82,12 @@ func (r *request) blur(why string) {
 	}
 }
 
-// followed: everything that was said of it since its admission was heard.
-func (r *request) followed() bool { return r != nil && r.admitted && !r.lost && r.inst.engine }
+// followed: everything that was said of it since its admission was heard, by
+// an instance that says everything.
+func (r *request) followed() bool { return r.begun() && r.inst.engine }
+
+// begun: it was seen to be admitted, and nothing was lost since.
+func (r *request) begun() bool { return r != nil && r.admitted && !r.lost }
 
 // same reports whether two records are of one request, or may be: nobody said
 // yet which request a room is on the instance, nor which room the other is.

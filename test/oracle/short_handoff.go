@@ -43,7 +43,9 @@ func (o *oracle) assess(h *handoff, step lifecycle.Opt[int64]) (a assessment) {
 		}
 	}
 	prompt := o.promptOf(h)
-	a.tokens = !h.allDummies() && h.room.unseen == "" && h.tokens.Has && prompt.Has && h.tokens.V < prompt.V-o.prefixOf(h)
+	// Without its admission nobody knows what the receiver had already.
+	prefixKnown := h.request().followed() || h.request() != nil && h.request().prefix.Has
+	a.tokens = !h.allDummies() && prefixKnown && h.room.unseen == "" && h.tokens.Has && prompt.Has && h.tokens.V < prompt.V-o.prefixOf(h)
 	return a
 }
 
