@@ -69,14 +69,6 @@ func (r *room) request(i *instance) *request {
 	return r.at[i.name]
 }
 
-// known is the room's request on an instance if it has an id.
-func (r *room) known(inst string) *request {
-	if req := r.at[inst]; req != nil && req.id != "" {
-		return req
-	}
-	return nil
-}
-
 // transfer is one record per room, receiver, sender and xfer, both sides
 // joined (R21).
 type transfer struct {

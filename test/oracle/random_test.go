@@ -103,7 +103,8 @@ func randomFact(r *rand.Rand, t *int64) string {
 	*t += int64(r.IntN(8)) * 1_000_000
 	at := *t
 	if r.IntN(20) == 0 {
-		at = int64(number(r, lifecycle.MaxTime)) - int64(number(r, lifecycle.MaxTime))
+		early, late := int64(number(r, lifecycle.MaxTime)), int64(number(r, lifecycle.MaxTime))
+		at = late - early
 	}
 	line := fmt.Sprintf(`{"ev":%q,"t":%d,"inst":%q,"src":%q,"node":%q`, ev, at,
 		word(r, "decode", "prefill"), word(r, "engine", "engine", "wire", "rdma", "sidecar", "http"), word(r, "n", "m"))
