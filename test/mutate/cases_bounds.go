@@ -39,12 +39,6 @@ var casesBounds = []mutant{
 		if p.act != 0 {`,
 	},
 	{
-		rule: "case-13", clause: "null-seen", file: "page.go",
-		off: "a null page leaves nobody unwitnessed",
-		old: `return p.flags&null == 0 && pl.mute(p)`,
-		new: `return pl.mute(p)`,
-	},
-	{
 		rule: "case-13", clause: "null-not-owed", file: "short_handoff.go",
 		off: "a null page that is named as a target is not owed",
 		old: `				if pl.pages[at].flags&null == 0 {

@@ -173,10 +173,15 @@ var casesWritten = []mutant{
 	{
 		rule: "case-01", clause: "staged-unwatched", file: "short_handoff.go",
 		off: "a staged pool that nobody watches accuses nobody",
-		old: `case !h.covered():
-		s.blank`,
-		new: `case false:
-		s.blank`,
+		old: `if pl.Path == lifecycle.PathStaged && h.covered() {`,
+		new: `if pl.Path == lifecycle.PathStaged {`,
+	},
+	{
+		rule: "case-01", clause: "staged-vouches", file: "handoff.go",
+		off: "the pages of a staged pool whose bytes all came were seen to be written",
+		old: `case h.sealed && pl.Path == lifecycle.PathStaged:
+			p.flags |= observed`,
+		new: `case h.sealed && pl.Path == lifecycle.PathStaged:`,
 	},
 	{
 		rule: "case-02", clause: "observed", file: "short_handoff.go",

@@ -11,16 +11,16 @@ var instanceKinds = []mutant{
 		new: ``,
 	},
 	{
-		rule: "capacity_inversion", clause: "receiver", file: "layout_mismatch.go",
-		off: "the receiver cannot hold the sender's context",
+		rule: "capacity_inversion", clause: "of-the-peer", file: "layout_mismatch.go",
+		off: "the one that speaks cannot hold its peer's context",
 		old: `	l.capacityOfPeer(pl, peer)
 `,
 		new: ``,
 	},
 	{
-		rule: "capacity_inversion", clause: "sender", file: "layout_mismatch.go",
-		off: "the sender cannot hold the receiver's context",
-		old: `			l.capacityOfPeer(pl, recv)
+		rule: "capacity_inversion", clause: "at-the-peer", file: "layout_mismatch.go",
+		off: "the peer cannot hold the context of the one that speaks",
+		old: `			l.capacityOfPeer(pl, inst)
 `,
 		new: `			_ = pl
 `,
@@ -40,8 +40,8 @@ var instanceKinds = []mutant{
 	{
 		rule: "capacity_inversion", clause: "once", file: "layout_mismatch.go",
 		off: "once for each pair of peers",
-		old: `if _, met := recv.layoutSeen[send]; met {`,
-		new: `if _, met := recv.layoutSeen[send]; met && false {`,
+		old: `if _, met := inst.layoutSeen[peer]; met {`,
+		new: `if _, met := inst.layoutSeen[peer]; met && false {`,
 	},
 	{
 		rule: "layout_mismatch", clause: "page-tokens", file: "layout_mismatch.go",
@@ -88,8 +88,8 @@ var instanceKinds = []mutant{
 	{
 		rule: "vram_mismatch", clause: "pools", file: "vram_mismatch.go",
 		off: "pools larger than what their processes hold",
-		old: `if pools > held {`,
-		new: `if false {`,
+		old: `if beyond := pools > held; beyond`,
+		new: `if beyond := false; beyond`,
 	},
 	{
 		rule: "vram_mismatch", clause: "region", file: "vram_mismatch.go",

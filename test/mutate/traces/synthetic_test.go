@@ -16,7 +16,7 @@ func TestWhatIsFoundOfAWarmUpIsMarkedSynthetic(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"case-13-synthetic", "mutant-13-synthetic-transfer"} {
+	for _, name := range []string{"case-13-synthetic", "mutant-13-synthetic-admission", "mutant-13-synthetic-transfer"} {
 		i := slices.IndexFunc(held, func(c traces.Case) bool { return c.Name == name })
 		if i < 0 {
 			held = append(held, all(t)...)
