@@ -173,6 +173,7 @@ func (o *oracle) admit(e *entry) {
 			o.newRoom(e.Room)
 		}
 	}
+	o.retire(e)
 	r := o.speaker(e.Fact)
 	r.named = o.now
 	if !r.admitted || r.ended {
@@ -202,6 +203,19 @@ func (o *oracle) admit(e *entry) {
 	}
 }
 
+// retire makes room for another request of an id: the one before has finished
+// and gave all back (R15).
+func (o *oracle) retire(e *entry) {
+	r := o.inst(e.Inst).find(e.Req)
+	if r == nil || !r.finished || r.holds() {
+		return
+	}
+	r.over = true
+	if r.room != nil && r.room.id == e.Room && o.rooms[e.Room] == r.room {
+		o.newRoom(e.Room)
+	}
+}
+
 func (o *oracle) finish(e *entry, r *request) {
 	if e.Success() {
 		o.rejectedSuccess(e, r)
@@ -214,7 +228,7 @@ func (o *oracle) finish(e *entry, r *request) {
 			}
 		}
 	}
-	r.ended = true
+	r.ended, r.finished = true, true
 }
 
 func (o *oracle) reserve(e *entry, r *request, pages []*page) {

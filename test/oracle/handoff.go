@@ -310,7 +310,7 @@ func (o *oracle) complete(e *entry) {
 		return
 	}
 	h := t.handoff()
-	if !t.started() && !h.receiverSide() || !t.received && o.inst(t.receiver).missed && !h.request().begun() {
+	if o.begunUnseen(t, h) {
 		h.partial = true
 	}
 	t.ended, t.endedAt = true, o.applied
@@ -331,6 +331,17 @@ func (o *oracle) complete(e *entry) {
 		h.last = true
 		o.judge(h, e.Fact, "it was completed", lifecycle.Opt[int64]{})
 	}
+}
+
+// begunUnseen: a transfer is completed of which a part may have been out of
+// sight: nobody was seen to start it, and its sender is not followed; or its
+// receiver was not followed when it did (R19a).
+func (o *oracle) begunUnseen(t *transfer, h *handoff) bool {
+	to, from := o.inst(t.receiver), o.inst(t.sender)
+	if !t.started() && !h.receiverSide() && (from.missed || from.sighted == 0) {
+		return true
+	}
+	return !t.received && to.missed && !h.request().begun()
 }
 
 // completes is the record that a completion speaks of.

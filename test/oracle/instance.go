@@ -52,6 +52,7 @@ type request struct {
 	prefix    lifecycle.Opt[int64]
 	synthetic bool
 	ended     bool // finished, aborted or rejected
+	finished  bool
 	aborted   bool
 	stopped   bool  // aborted or rejected, and not admitted since
 	lost      bool  // facts about it may have been lost since it was admitted
@@ -96,6 +97,18 @@ func same(a, b *request) bool {
 		return false
 	}
 	return a == b || a.id == "" && b.room == nil || b.id == "" && a.room == nil
+}
+
+// holds reports whether the request has a reference on some page.
+func (r *request) holds() bool {
+	for _, p := range r.inst.pools {
+		for _, pg := range p.pages {
+			if pg.ref(r) != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // runs: it was named and did not end. Where no lifecycle stream would say that

@@ -67,10 +67,8 @@ func (o *oracle) rejectedCompletion(e *entry) {
 	if !charged {
 		return
 	}
-	who := party{inst: e.Inst, room: t.room, req: t.room.at[e.Inst]}
-	who.id = who.req.name()
 	c := o.charges()
-	o.chargeRejected(e, who, nil, "a transfer was completed", c)
+	o.chargeRejected(e, o.takerOf(t.room, e.Inst), nil, "a transfer was completed", c)
 	o.say(c)
 }
 

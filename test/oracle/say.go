@@ -102,11 +102,16 @@ func (o *oracle) by(f *lifecycle.Fact) party {
 }
 
 func partyOf(r *request) party {
-	return party{inst: r.inst.name, id: r.id, req: r, room: r.room}
+	return party{inst: r.inst.name, id: r.name(), req: r, room: r.room}
 }
 
 func (o *oracle) handoffParty(h *handoff) party {
-	p := party{inst: h.receiver, req: h.request(), room: h.room}
+	return o.takerOf(h.room, h.receiver)
+}
+
+// takerOf is a room's request on an instance.
+func (o *oracle) takerOf(r *room, inst string) party {
+	p := party{inst: inst, req: r.at[inst], room: r}
 	p.id = p.req.name()
 	return p
 }

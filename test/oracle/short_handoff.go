@@ -51,13 +51,18 @@ func (o *oracle) assess(h *handoff, step lifecycle.Opt[int64]) (a assessment) {
 
 func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *lack, a *assessment) {
 	for _, g := range w.pages {
-		seen := o.seesPage(g)
+		// What a handoff is owed is observed with it, named or not.
+		seen := o.sees(h) && w.pool.direct()
+		written := o.writtenBy(g, step)
+		if seen {
+			written = g.localBy(step) || g.allBytes()
+		}
 		if !seen {
 			a.witnessed = false
 		}
 		switch {
-		case o.writtenBy(g, step):
-		case o.accuses(g):
+		case written:
+		case seen && !g.unknown || o.accuses(g):
 			l.pages, l.seen = append(l.pages, g), l.seen || seen
 		default:
 			a.unseen = "whether an owed page was written"
@@ -225,18 +230,24 @@ func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
 	return nil
 }
 
-// judgeSettled is judgement (d).
+// settledAt is when judgement (d) is due: no transfer of the room has been open
+// for the settle time, whatever its receiver.
 func (o *oracle) settledAt(h *handoff) (int64, bool) {
-	ts := h.transfers()
-	if h.judged || h.lastEnd == nil || len(ts) == 0 {
+	if h.judged || h.lastEnd == nil || len(h.transfers()) == 0 {
 		return 0, false
 	}
-	for _, t := range ts {
+	for _, t := range h.room.transfers {
 		if t.open() {
 			return 0, false
 		}
 	}
-	return plus(h.lastEnd.a, o.cfg.Settle), true
+	last := h.lastEnd.a
+	for _, other := range h.room.handoffs {
+		if other.lastEnd != nil {
+			last = max(last, other.lastEnd.a)
+		}
+	}
+	return plus(last, o.cfg.Settle), true
 }
 
 // judgeAtEnd is judgement (e): the trace ends, or the receiver restarts.
