@@ -184,7 +184,10 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 	}
 	for _, pp := range pr.pages {
 		if pp.mute {
-			unseeRead(pr.room, pr.inst, unvouched)
+			// The judgement that the read brought about may vouch for it.
+			if p := &pr.pool.pages[pp.at]; p.born > pr.tick || !p.written() {
+				unseeRead(pr.room, pr.inst, unvouched)
+			}
 			continue
 		}
 		b := l.accuse(finding.StaleRead, pr.inst, pr.req, pr.room, pr.pool)
