@@ -7,7 +7,5 @@ package sim_test
 const (
 	validTraces   = 8
 	faultsOfASort = 1
-	agreedTraces  = 4
-	agreedFaults  = 1
 	streamedFacts = 15_000
 )

@@ -6,7 +6,5 @@ package sim_test
 const (
 	validTraces   = 60
 	faultsOfASort = 6
-	agreedTraces  = 30
-	agreedFaults  = 2
 	streamedFacts = 150_000
 )
