@@ -6,9 +6,9 @@
 //
 // A mutant is the ledger with one small edit, out of the tables in kinds*.go
 // and cases*.go. It is made with go test -overlay, so the working tree is never
-// touched and mutants run side by side. First test/traces is asked, then the
-// ledger's own tests, and only of what is left a small simulation with a fixed
-// seed. Progress goes to stderr, the table to stdout. The exit status is 0 if
+// touched and mutants run side by side. First the traces are asked (test/traces
+// and test/mutate/traces), then the ledger's own tests, and of what is left the
+// simulation's. Progress goes to stderr, the table to stdout. The exit status is 0 if
 // every mutant was killed, else 1; 2 is a wrong flag.
 //
 // It imports sidecar/finding, for the names of the kinds, and nothing else of
@@ -96,7 +96,7 @@ func parse(args []string, progress io.Writer) (options, error) {
 	fs.BoolVar(&opts.json, "json", false, "print one JSON object a mutant instead of the table")
 	fs.BoolVar(&opts.verbose, "v", false, "show the edits of mutants that survive, and what a failing test said")
 	fs.IntVar(&opts.jobs, "j", 2, "how many mutants run side by side")
-	fs.BoolVar(&opts.sim, "sim", true, "put what the tests leave alive to a small simulation")
+	fs.BoolVar(&opts.sim, "sim", true, "ask the simulation of what the other tests leave alive")
 	if err := fs.Parse(args); err != nil {
 		return opts, err
 	}

@@ -39,7 +39,7 @@ func TestTheTableSaysWhoKilledAndWhoSurvived(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"traces.TestLedger/break-stale_read", "SURVIVED", "ERROR it does not compile: a.go:1\n",
+		"traces.TestLedger/break-stale_read", "SURVIVED", "ERROR it does not compile: a.go:1 more\n",
 		"3 mutants: 1 killed, 1 survived, 1 errors", "    it differs\n", "  - the old\n  - text\n", "  + the new text\n",
 	} {
 		if !strings.Contains(out.String(), want) {

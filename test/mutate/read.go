@@ -90,18 +90,3 @@ func keep(said map[string]*strings.Builder, e event) {
 		b.WriteString(e.Output)
 	}
 }
-
-// readSim finds the first objection in what the simulation printed, a line
-// "seed N: JUDGE: WHAT: CLASS", or its panic.
-func readSim(out string) kill {
-	for line := range strings.Lines(out) {
-		line = strings.TrimSpace(line)
-		if seed, objection, ok := strings.Cut(line, ": "); ok && strings.HasPrefix(seed, "seed ") {
-			return kill{by: "sim: " + objection, said: line}
-		}
-		if strings.HasPrefix(line, "panic: ") {
-			return kill{by: "sim: " + line, said: out[:min(len(out), maxSaid)]}
-		}
-	}
-	return kill{}
-}

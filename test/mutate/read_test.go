@@ -51,17 +51,3 @@ func TestWhatFailsWithoutATestIsNoKill(t *testing.T) {
 		t.Error("what is no JSON is taken for green")
 	}
 }
-
-func TestTheSimulationKillsWithItsFirstObjection(t *testing.T) {
-	const green = "seed 1\nunified          20 traces, 0 objections so far\nhard cases:\n   1  the same bytes twice   3\n"
-	if k := readSim(green); k.by != "" {
-		t.Errorf("a green simulation kills: %+v", k)
-	}
-	const red = "seed 1\nseed 4: ledger: unified: valid traffic gives stale_read\n  stale_read inst=a\nseed 5: ledger: x: y\n"
-	if k := readSim(red); k.by != "sim: ledger: unified: valid traffic gives stale_read" {
-		t.Errorf("got %+v", k)
-	}
-	if k := readSim("seed 1\npanic: index out of range\n\ngoroutine 1\n"); k.by != "sim: panic: index out of range" {
-		t.Errorf("got %+v", k)
-	}
-}

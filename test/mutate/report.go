@@ -57,8 +57,7 @@ func fate(r result) string {
 	case killed:
 		return r.KilledBy
 	case failed:
-		line, _, _ := strings.Cut(r.Error, "\n")
-		return "ERROR " + line
+		return "ERROR " + strings.Join(strings.Fields(r.Error), " ")
 	}
 	return string(r.Outcome)
 }
