@@ -57,7 +57,7 @@ func (o *oracle) drainTold(t *transfer) bool {
 		return false // its last writes may have been seen
 	}
 	to, from := o.inst(t.receiver), o.inst(t.sender)
-	return to.inSight(t.began) && (!to.engine && from.sighted <= t.began || from.inSight(t.began))
+	return to.inSight(t.began) && (!to.engine || from.inSight(t.began))
 }
 
 // inSight: the instance was followed when a transfer began. Gaps since then
