@@ -26,7 +26,7 @@ type Config struct {
 
 // maxPages is how many pages one fact may name before the oracle treats it as
 // a late one: it accuses of nothing and costs sight of its whole pool.
-const maxPages = 1 << 16
+const maxPages = 1 << 13
 
 // Judge applies facts, given in the order of their arrival, and returns what
 // it finds in the order in which it was found, and every verdict.
