@@ -179,6 +179,9 @@ func (l *Ledger) numbersMissing(inst *instance, f *lifecycle.Fact, from, to uint
 // one that observes, what is known of pages for one that tells of them (hard
 // case 10).
 func (l *Ledger) loseFrom(inst *instance, of lifecycle.Src, what string) {
+	if of != lifecycle.HTTP && of != lifecycle.Log && of != lifecycle.NVML {
+		inst.mutePending()
+	}
 	switch {
 	case of == lifecycle.RDMA || of == lifecycle.TCP || of == lifecycle.CUDA:
 		l.loseSight(inst, of, "", func(bool) {})

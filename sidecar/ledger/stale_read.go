@@ -135,6 +135,19 @@ func (l *Ledger) pend(c *call, pages []pendingPage) *pendingRead {
 	return pr
 }
 
+// mutePending is for a loss: the write that a read waits for may be what was
+// lost, so that it accuses nobody.
+func (i *instance) mutePending() {
+	for _, pr := range i.pending {
+		for n := range pr.pages {
+			pr.pages[n].mute = true
+		}
+		for n := range pr.short.pages {
+			pr.short.pages[n].accuse = false
+		}
+	}
+}
+
 // writtenInStep takes pages that a write filled out of the reads of the same
 // or a later step.
 func (l *Ledger) writtenInStep(c *call) {
