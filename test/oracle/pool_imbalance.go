@@ -21,16 +21,14 @@ func (o *oracle) poolImbalance(e *entry, before map[*pool]int64) {
 	}
 	earlier, counted := before[p]
 	switch {
-	case p.anyUnknown() || !p.countable():
-		p.differs = lifecycle.Opt[int64]{}
-	case a.Held == p.heldByRequests() || counted && a.Held == earlier:
-		p.differs = lifecycle.Opt[int64]{}
+	case p.anyUnknown() || !p.countable() || a.Held == p.heldByRequests() || counted && a.Held == earlier:
+		p.differs, p.differsSaid = lifecycle.Opt[int64]{}, false
 	case !p.differs.Has:
 		p.differs = lifecycle.Some(e.a)
-	case plus(p.differs.V, o.cfg.Grace) <= e.a:
+	case plus(p.differs.V, o.cfg.Grace) <= e.a && !p.differsSaid:
 		ch := c.of(finding.PoolImbalance, e.Fact, party{inst: e.Inst}, p.name)
 		ch.claim, ch.observation = "the engine counted held pages", "the ledger counts another number"
-		p.differs = lifecycle.Opt[int64]{}
+		p.differsSaid = true
 	}
 	o.say(c)
 }
