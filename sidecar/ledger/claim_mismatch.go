@@ -74,6 +74,9 @@ func (l *Ledger) answer(send *instance) {
 // pagesMismatch: a sender named another number of pages than the receiver did
 // for it. Where the handoff is short, short_handoff says so more strongly.
 func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
+	if !h.startedByReceiver() {
+		return
+	}
 	if send.seenSince >= h.began || h.recv.seenSince >= h.began {
 		return // what was said before is not known
 	}

@@ -222,6 +222,11 @@ func (l *Ledger) complete(pl *pool, at uint32) {
 	}
 	p.flags |= observed
 	l.stats.PagesWrittenSeen++
+	l.ownContent(p)
+}
+
+// ownContent notes that the page's bytes are its owner's now.
+func (l *Ledger) ownContent(p *page) {
 	if p.content != p.owner {
 		left, came := moves{ps: &l.parties}, moves{ps: &l.parties}
 		l.takesContent(p, p.owner, &left, &came)

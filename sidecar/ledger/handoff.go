@@ -233,6 +233,7 @@ func (l *Ledger) sealPages(h *handoff) {
 			p.flags &^= claimed
 		case h.sealed && pl.Path == lifecycle.PathStaged:
 			p.flags |= observed
+			l.ownContent(p)
 		}
 	})
 }

@@ -29,10 +29,11 @@ type pool struct {
 	frags  map[uint32][]frag // pieces of partly covered regions, by activity
 	cover  []uint64          // 2*words an activity: ok, posted
 
-	holding    int64 // pages with a request's reference
-	imbalanced lifecycle.Opt[int64]
-	openedAt   int64
-	closed     bool
+	holding       int64 // pages with a request's reference
+	imbalanced    lifecycle.Opt[int64]
+	imbalanceSaid bool
+	openedAt      int64
+	closed        bool
 }
 
 // stretch is where a region lies in the instance's address space.

@@ -29,11 +29,11 @@ func (l *Ledger) heldImbalance(c *call) {
 	switch {
 	case pl.knownFrom != 0 || !c.inst.engine || !pl.promises(lifecycle.PagesReserved):
 	case differ == 0:
-		pl.imbalanced = lifecycle.Opt[int64]{}
+		pl.imbalanced, pl.imbalanceSaid = lifecycle.Opt[int64]{}, false
 	case !pl.imbalanced.Has:
 		pl.imbalanced = lifecycle.Some(l.now)
-	case l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():
-		pl.imbalanced = lifecycle.Some(l.now)
+	case !pl.imbalanceSaid && l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():
+		pl.imbalanceSaid = true // once, until an audit agrees
 		l.accuse(finding.PoolImbalance, c.inst, nil, nil, pl).
 			say(fmt.Sprintf("%d pages held", c.f.Audit.Held),
 				fmt.Sprintf("%d held by its own events: %s", pl.holding, leakOrSurplus(differ)))

@@ -161,7 +161,8 @@ func (l *Ledger) writtenInStep(c *call) {
 		}
 		pr.short.writtenInStep(c, pr.step)
 		pr.pages = slices.DeleteFunc(pr.pages, func(pp pendingPage) bool {
-			return names(c.f.Pages, pp.at) && c.pool.pages[pp.at].written()
+			p := &c.pool.pages[pp.at]
+			return names(c.f.Pages, pp.at) && p.born <= pr.tick && p.written()
 		})
 	}
 }

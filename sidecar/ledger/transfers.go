@@ -199,11 +199,8 @@ func (l *Ledger) claimPages(c *call) {
 				continue
 			}
 			p.flags |= claimed
-			if p.content != p.owner && p.written() {
-				left, came := moves{ps: &l.parties}, moves{ps: &l.parties}
-				l.takesContent(p, p.owner, &left, &came)
-				came.arrive()
-				left.flush()
+			if p.written() {
+				l.ownContent(p)
 			}
 		}
 	}

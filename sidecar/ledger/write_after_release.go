@@ -1,11 +1,17 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/sidecar/finding"
+import (
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
 
 // writeAfterRelease: a write landed on a page after the writer's generation of
 // it had ended. The request is that of the transfer; whoever holds the page
 // now is its victim. (A claimed write of this kind is found in strangeWrite.)
 func (l *Ledger) writeAfterRelease(c *call, rec *activity, pl *pool, at uint32, p *page) {
+	if c.f.Outcome == lifecycle.Errored {
+		return // nothing landed
+	}
 	if pl.mute(p) {
 		unsee(l.of(rec).room, pl.inst, "a write landed on a page of which nothing is known")
 		return

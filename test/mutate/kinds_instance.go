@@ -145,20 +145,20 @@ var instanceKinds = []mutant{
 	{
 		rule: "pool_imbalance", clause: "held", file: "pool_imbalance.go",
 		off: "held is not the ledger's own count",
-		old: `case l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():`,
+		old: `case !pl.imbalanceSaid && l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():`,
 		new: `case false:`,
 	},
 	{
 		rule: "pool_imbalance", clause: "grace", file: "pool_imbalance.go",
 		off: "the counts may differ for a grace time",
-		old: `case l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():`,
+		old: `case !pl.imbalanceSaid && l.now-pl.imbalanced.V >= l.cfg.Grace.Nanoseconds():`,
 		new: `default:`,
 	},
 	{
 		rule: "pool_imbalance", clause: "agreed", file: "pool_imbalance.go",
 		off: "the grace time begins anew once they agreed",
 		old: `case differ == 0:
-		pl.imbalanced = lifecycle.Opt[int64]{}`,
+		pl.imbalanced, pl.imbalanceSaid = lifecycle.Opt[int64]{}, false`,
 		new: `case differ == 0:`,
 	},
 	{
