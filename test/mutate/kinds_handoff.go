@@ -184,7 +184,7 @@ var handoffKinds = []mutant{
 		rule: "early_release", clause: "out-of-sight", file: "early_release.go",
 		off: "it accuses only where neither side was out of sight since the transfer began",
 		old: `if began <= t.recv.seenSince || began <= t.send.seenSince {`,
-		new: `if false {`,
+		new: `if began == 0 {`,
 	},
 	{
 		rule: "early_release", clause: "unheard", file: "early_release.go",
