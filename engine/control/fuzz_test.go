@@ -13,12 +13,14 @@ import (
 var self = pdwire.Address{Host: "127.0.0.1", Port: 7}
 
 func sample() (scheduler.SendTargets, handoff.Addresses) {
-	return scheduler.SendTargets{
+	targets := scheduler.SendTargets{
 		Room: 9, Peer: "p:1", Pages: []kvcache.PageID{3, 4, 9}, Gens: []kvcache.Gen{1, 1 << 39, 7}, Slot: 2, SlotGen: 1 << 33, PrefixTokens: 32,
-	}, handoff.Addresses{
+	}
+	addresses := handoff.Addresses{
 		Pages: []uint64{1 << 40, 2 << 40, 3 << 40, 4 << 40}, Layers: []uint32{0, 0, 1, 1}, Stride: 8192,
 		Tags: []uint64{5 << 40, 6 << 40}, Slots: 7 << 40, SlotTags: 8 << 40,
 	}
+	return targets, addresses
 }
 
 func reparse(t testing.TB, m pdwire.Message) pdwire.Message {
