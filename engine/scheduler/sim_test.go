@@ -16,13 +16,15 @@ var (
 
 // simConfigs are small enough that everything runs out all the time.
 func simConfig(role Role) (Config, kvcache.Config) {
-	return Config{
+	sc := Config{
 		Role: role, ContextTokens: 60, MaxQueued: 6, MaxRunning: 5, BatchTokens: 24, ChunkTokens: 9,
 		BootstrapTimeout: 400 * time.Millisecond, QueueTimeout: 800 * time.Millisecond, TransferTimeout: 300 * time.Millisecond,
 		Protections: AllProtections(), Verify: true,
-	}, kvcache.Config{
+	}
+	pc := kvcache.Config{
 		Name: "kv", Pages: 20, PageTokens: 4, DrainTimeout: 150 * time.Millisecond, Tagged: true, Verify: true,
 	}
+	return sc, pc
 }
 
 // shapes of the simulated worlds, by what they add.
