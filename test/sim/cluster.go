@@ -51,7 +51,7 @@ type instance struct {
 	cache     []*entry
 	pid       int64
 	top       uint64           // the first address that no region has
-	targeted  map[pageRef]bool // pages that a transfer ever named, where a fault is put in
+	targeted  map[pageRef]int // how many transfers ever named a page, where a fault is put in
 	scratched bool             // it reserves pages for nobody
 	sampled   bool             // the driver has been asked before
 }
@@ -146,7 +146,7 @@ func (s *Sim) build() {
 
 func (s *Sim) newInstance(r role, worker, rank int, same bool) *instance {
 	m := s.Mix
-	in := &instance{s: s, targeted: map[pageRef]bool{}, role: r, worker: worker, rank: rank, name: fmt.Sprintf("%s-%d", roleNames[r], worker)}
+	in := &instance{s: s, targeted: map[pageRef]int{}, role: r, worker: worker, rank: rank, name: fmt.Sprintf("%s-%d", roleNames[r], worker)}
 	if r == prefill && s.layout.senders > 1 || r == decode && s.layout.receivers > 1 {
 		in.name += fmt.Sprintf("/tp%d", rank)
 	}
@@ -201,7 +201,7 @@ func (in *instance) target(p *pool, pages []uint32) {
 		return
 	}
 	for _, id := range pages {
-		in.targeted[pageRef{p, id}] = true
+		in.targeted[pageRef{p, id}]++
 	}
 }
 

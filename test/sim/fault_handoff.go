@@ -75,7 +75,8 @@ func (t *transfer) dropsBytes(list []extent) []extent {
 			break
 		}
 	}
-	s.want(h.in, "", t.r.room, t.pool, t.pagesAt(e)...)
+	pages := t.pagesAt(e)
+	s.want(h.in, "", t.r.room, t.pool, pages[:min(1, len(pages))]...)
 	return slices.DeleteFunc(list, func(o extent) bool { return o == e })
 }
 
@@ -103,7 +104,7 @@ func (t *transfer) pagesAt(e extent) (pages []uint32) {
 func (t *transfer) saysFewer(f *lifecycle.Fact) {
 	h, s := t.rcv, t.r.s
 	owed := t.r.prompt - h.prefix
-	if t.last && h.told() && !t.dummy && owed > 0 && s.strikes("short_handoff/tokens") {
+	if t.last && !t.r.calm && h.told() && !t.dummy && owed > 0 && s.strikes("short_handoff/tokens") {
 		t.r.spare()
 		f.Tokens = lifecycle.Some(owed - 1)
 		s.want(h.in, "", t.r.room, "")
@@ -191,8 +192,13 @@ func (r *request) late(h *half) {
 func (r *request) lateOnto(t *transfer, e extent, p *pool, id uint32) {
 	s := r.s
 	t.xferOnByte = true
+	ref := pageRef{p, id}
+	since := t.rcv.in.targeted[ref]
 	s.spawn(s.now+ms, func(q *proc) {
 		for range 60 {
+			if t.rcv.in.targeted[ref] > since+1 {
+				return // a judge remembers but the last few transfers of a page
+			}
 			if len(p.pages[id].holders) == 1 && t.rcv.alive() && s.strikes("write_after_release/reassigned") {
 				t.see(e, lifecycle.OK)
 				s.want(t.rcv.in, "", r.room, p.name, id)
@@ -212,7 +218,7 @@ func (t *transfer) strays() {
 	p := h.in.pool("kv")
 	for id := range p.pages {
 		pg := &p.pages[id]
-		if len(pg.holders) == 1 && pg.holders[0].r != t.r && !pg.unknown && !h.in.targeted[pageRef{p, uint32(id)}] && s.strikes("foreign_page/bytes") {
+		if len(pg.holders) == 1 && pg.holders[0].r != t.r && !pg.unknown && h.in.targeted[pageRef{p, uint32(id)}] == 0 && s.strikes("foreign_page/bytes") {
 			region := p.spec.Regions[0]
 			x := *t
 			x.xferOnByte, x.fromAddr, x.noFrom = false, false, false

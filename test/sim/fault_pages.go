@@ -60,7 +60,7 @@ func (r *request) readsUnwritten(h *half, p *pool, fresh []uint32) {
 // it is sent.
 func (r *request) skipsWrite(h *half, p *pool, fresh []uint32) []uint32 {
 	s := r.s
-	if !s.arms("stale_read/source") || !slices.Contains(r.senders, h) || !h.in.written || r.refusing || p.name != "kv" || h.in.muted {
+	if !s.arms("stale_read/source") || !slices.Contains(r.senders, h) || !h.in.written || r.refusing || r.looksUp || p.name != "kv" || h.in.muted {
 		return fresh
 	}
 	if !s.strikes("stale_read/source") {
