@@ -27,6 +27,7 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"syscall"
 )
 
 // The exit statuses.
@@ -47,7 +48,7 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
