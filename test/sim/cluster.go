@@ -50,10 +50,10 @@ type instance struct {
 	pools     []*pool
 	cache     []*entry
 	pid       int64
-	top       uint64           // the first address that no region has
+	top       uint64          // the first address that no region has
 	targeted  map[pageRef]int // how many transfers ever named a page, where a fault is put in
-	scratched bool             // it reserves pages for nobody
-	sampled   bool             // the driver has been asked before
+	scratched bool            // it reserves pages for nobody
+	sampled   bool            // the driver has been asked before
 }
 
 const stepTime = 3 * ms
