@@ -100,12 +100,6 @@ var casesWriter = []mutant{
 		new: `if b.pool == nil || own {`,
 	},
 	{
-		rule: "case-08", clause: "victim-of-another", file: "breach.go",
-		off: "and not by one that is about the own handoff of another",
-		old: `if b.kind.Severity() != finding.Critical || b.pool == nil || own {`,
-		new: `if b.kind.Severity() != finding.Critical || b.pool == nil || own && false {`,
-	},
-	{
 		rule: "case-08", clause: "victim-then", file: "breach.go",
 		off: "whoever got the page after the wrong act is no victim",
 		old: `if b.asOf != 0 && b.pool`,

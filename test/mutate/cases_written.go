@@ -71,12 +71,6 @@ var casesWritten = []mutant{
 		new: `if false {`,
 	},
 	{
-		rule: "case-01", clause: "sealed", file: "handoff.go",
-		off: "nor does it count after the watched handoff was judged",
-		old: `p.flags &^= claimed`,
-		new: `p.flags &^= 0`,
-	},
-	{
 		rule: "case-01", clause: "forward", file: "pages.go",
 		off: "forward is always taken as claimed",
 		old: `if c.f.By == lifecycle.ByTransfer {`,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 )
 
@@ -19,7 +20,15 @@ type clock struct {
 
 func (c *clock) say(f lifecycle.Fact) {
 	c.t += 1_000_000
-	f.T, f.Node, f.Src = c.t, "gpu-0", lifecycle.Engine
+	f.T, f.Node = c.t, "gpu-0"
+	switch f.Ev {
+	case lifecycle.BytesMoved:
+		f.Src = lifecycle.RDMA
+	case lifecycle.SourceCoverage:
+		f.Src = lifecycle.Sidecar
+	default:
+		f.Src = lifecycle.Engine
+	}
 	c.l.Step(&f)
 }
 
@@ -84,5 +93,98 @@ func TestNoMoreEndedRoomsAreRememberedThanMayBe(t *testing.T) {
 	c.l.Close()
 	if verdicts := len(c.l.Verdicts()); verdicts != many {
 		t.Errorf("%d handoffs have %d verdicts", many, verdicts)
+	}
+}
+
+func TestNoMorePagesAreInTransferThanMayBe(t *testing.T) {
+	const activity = 4
+	c := &clock{l: ledger.New(ledger.Config{HoldVerdicts: true, Limits: ledger.Limits{Activity: activity}})}
+	c.open("decode-0")
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.RequestAdmitted, Req: "r1", Room: "1"})
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.PagesReserved, Req: "r1", Pool: "kv", Pages: lifecycle.Runs{{First: 0, Count: many}}})
+	for at := range uint32(many) {
+		c.say(lifecycle.Fact{
+			Inst: "decode-0", Peer: "prefill-0", Ev: lifecycle.TransferStarted, Room: "1", Xfer: fmt.Sprint("x", at),
+			Side: lifecycle.Receiver, Pool: "kv", Pages: lifecycle.Runs{{First: at, Count: 1}},
+		})
+		if got := c.l.Sizes().Activity; got > activity {
+			t.Fatalf("%d pages in transfer are remembered", got)
+		}
+	}
+	unwitnessed(t, c.l)
+}
+
+func TestNoMoreReadsWaitForTheirStepThanMay(t *testing.T) {
+	const pending = 4
+	c := &clock{l: ledger.New(ledger.Config{HoldVerdicts: true, Limits: ledger.Limits{Pending: pending}})}
+	c.open("decode-0")
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.RequestAdmitted, Req: "r1"})
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.PagesReserved, Req: "r1", Pool: "kv", Pages: lifecycle.Runs{{First: 0, Count: many}}})
+	for at := range uint32(many) {
+		c.t -= 999_999 // faster than the settle time ends the waiting
+		c.say(lifecycle.Fact{
+			Inst: "decode-0", Ev: lifecycle.PagesRead, Req: "r1", Step: lifecycle.Some(int64(1)),
+			Pool: "kv", Pages: lifecycle.Runs{{First: at, Count: 1}},
+		})
+	}
+	c.l.Advance(c.t + 20_000_000) // applies them all, and lets none of them wait for long enough
+	if got := c.l.Sizes().Pending; got == 0 || got > pending {
+		t.Fatalf("%d reads wait for their step", got)
+	}
+}
+
+func TestReferencesGivenBackBeyondTheLimitAreCounted(t *testing.T) {
+	c := &clock{l: ledger.New(ledger.Config{HoldVerdicts: true, Limits: ledger.Limits{Releases: 4}})}
+	c.open("decode-0")
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.RequestAdmitted, Req: "r1"})
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.PagesReserved, Req: "r1", Pool: "kv", Pages: lifecycle.Runs{{First: 0, Count: many}}})
+	for at := range uint32(many / 2) {
+		c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.PagesReleased, Req: "r1", Pool: "kv", Pages: lifecycle.Runs{{First: 2 * at, Count: 1}}})
+	}
+	unwitnessed(t, c.l)
+	if c.l.Stats().Forgotten.Releases == 0 {
+		t.Error("nothing is said to be forgotten")
+	}
+}
+
+// Pieces that lie apart and meet only at last, more of them than are kept.
+func TestNoMorePiecesOfPagesAreRememberedThanMayBe(t *testing.T) {
+	const fragments, piece = 4, 1024
+	c := &clock{l: ledger.New(ledger.Config{HoldVerdicts: true, Limits: ledger.Limits{Fragments: fragments}})}
+	spec := &lifecycle.PoolSpec{
+		Pages: 64, PageTokens: 64, Claims: lifecycle.Some([]lifecycle.Ev{lifecycle.PagesReserved}),
+		Regions: []lifecycle.Region{{Base: 1 << 40, Stride: many * piece, Bytes: many * piece, Part: "kv"}},
+	}
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.PoolOpened, Pool: "kv", Spec: spec})
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.SourceCoverage, Of: lifecycle.RDMA, Complete: true})
+	page := lifecycle.Runs{{First: 0, Count: 1}}
+	about := lifecycle.Fact{Inst: "decode-0", Req: "r1", Room: "1", Peer: "prefill-0", Xfer: "x1", Side: lifecycle.Receiver, Pool: "kv", Pages: page}
+	for _, ev := range []lifecycle.Ev{lifecycle.RequestAdmitted, lifecycle.PagesReserved, lifecycle.TransferStarted} {
+		f := about
+		f.Ev = ev
+		c.say(f)
+	}
+	for i := range uint64(many) {
+		at := (2*i + 2*i/many) % many // the even ones, then the odd ones
+		c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.BytesMoved, From: "prefill-0", Xfer: "x1", Addr: 1<<40 + at*piece, Bytes: piece})
+		if got := c.l.Sizes().Fragments; got > fragments {
+			t.Fatalf("%d pieces are remembered", got)
+		}
+	}
+}
+
+// unwitnessed: what is beyond a limit accuses nobody and is never clean.
+func unwitnessed(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	l.Close()
+	for _, v := range l.Verdicts() {
+		if v.Verdict != finding.Unwitnessed {
+			t.Errorf("%s at %s is %s: %s", v.Req, v.Inst, v.Verdict, v.Why)
+		}
+	}
+	for kind, n := range l.Stats().Findings {
+		if n > 0 {
+			t.Errorf("%d findings of %s", n, finding.Kind(kind))
+		}
 	}
 }
