@@ -171,6 +171,12 @@ func TestNoMorePiecesOfPagesAreRememberedThanMayBe(t *testing.T) {
 			t.Fatalf("%d pieces are remembered", got)
 		}
 	}
+	// Though a retry brings the whole page, what was forgotten is not vouched for.
+	c.say(lifecycle.Fact{Inst: "decode-0", Ev: lifecycle.BytesMoved, From: "prefill-0", Xfer: "x1", Addr: 1 << 40, Bytes: many * piece})
+	done := about
+	done.Ev, done.Outcome, done.Last = lifecycle.TransferCompleted, lifecycle.OK, true
+	c.say(done)
+	unwitnessed(t, c.l)
 }
 
 // unwitnessed: what is beyond a limit accuses nobody and is never clean.
