@@ -90,9 +90,9 @@ func Faults() []Fault {
 	)
 	also := func(kinds ...finding.Kind) []finding.Kind { return kinds }
 	return []Fault{
-		{"stale_read/attention", stale, nil, everywhere},
+		{"stale_read/attention", stale, also(rejects), everywhere},
 		{"stale_read/source", stale, also(short), handoffs},
-		{"foreign_page/reader", foreign, nil, everywhere},
+		{"foreign_page/reader", foreign, also(rejects), everywhere},
 		{"foreign_page/freed", foreign, nil, everywhere},
 		{"foreign_page/writer", foreign, nil, everywhere},
 		{"foreign_page/target", foreign, also(short, claim, early, stale), handoffs},
@@ -125,7 +125,7 @@ func Faults() []Fault {
 		{"capacity_inversion/peer", finding.CapacityInversion, nil, []string{"disagg-claims", "disagg-observed"}},
 		{"layout_mismatch/dtype", finding.LayoutMismatch, nil, []string{"disagg-claims", "disagg-observed", "multi-rank"}},
 		{"layout_mismatch/heads", finding.LayoutMismatch, nil, []string{"disagg-claims", "disagg-observed", "multi-rank"}},
-		{"double_hold/reserved", hold, also(foreign, stale, early, release, late, short, claim, pools, tenant), everywhere},
+		{"double_hold/reserved", hold, also(foreign, stale, early, release, rejects, late, short, claim, pools, tenant), everywhere},
 		{"double_release/again", release, nil, everywhere},
 		{"double_release/evicted", release, nil, everywhere},
 		{"vram_mismatch/pool", finding.VRAMMismatch, nil, []string{"unified", "mixed"}},
