@@ -22,24 +22,33 @@ func (o Opt[T]) Or(otherwise T) T {
 // not carry are zero. Names (Req, Room, Xfer, …) are text; a trace may write
 // them as integers, which are read as their decimal digits.
 type Fact struct {
-	T    int64  // ns, one clock a node
-	Node string // where it was said or seen
-	Inst string // the instance it is about
-	Src  Src
-	Ev   Ev
-	Name string // the event's name where Ev is EvUnknown
+	// What every fact has, and what bytes_moved needs, come first: a judge of
+	// byte extents waits for memory, and these fill two cache lines and a half.
+	T       int64  // ns, one clock a node
+	Inst    string // the instance it is about
+	Node    string // where it was said or seen
+	Src     Src
+	Ev      Ev
+	Outcome Outcome     // `status` of a transfer or of bytes
+	Seq     Opt[uint64] // per inst, epoch and src, from 0
 
 	Epoch Opt[uint64] // tells restarts of Inst apart
-	Seq   Opt[uint64] // per inst, epoch and src, from 0
 	Step  Opt[int64]  // the engine's scheduling step
+	Addr  uint64
+	Bytes uint64
+	From  string // the instance that the bytes came from
+
+	FromAddr Opt[uint64]
+	Xfer     string
+	Room     string
+	Req      string
 
 	Pool   string
 	Pages  Runs
-	Req    string
-	Room   string
 	Domain Opt[string] // keyed hash; absent is unknown, empty is "shared by all"
 	Key    string      // keyed hash of a prefix
 	Holder string      // "cache", or empty
+	Name   string      // the event's name where Ev is EvUnknown
 
 	PromptTokens Opt[int64]
 	PrefixTokens Opt[int64]
@@ -54,21 +63,15 @@ type Fact struct {
 	CopyFrom PageRef // pages_copied
 	CopyTo   PageRef
 
-	Xfer    string
-	Side    Side
-	Peer    string
-	Op      Op
-	Outcome Outcome // `status` of a transfer or of bytes
-	Last    bool
+	Side Side
+	Peer string
+	Op   Op
+	Last bool
 
-	Addr     uint64
-	Base     uint64
-	Bytes    uint64
-	From     string // the instance that the bytes came from
-	FromAddr Opt[uint64]
-	RKey     Opt[uint64]
-	QP       Opt[uint64]
-	Memory   Memory
+	Base   uint64
+	RKey   Opt[uint64]
+	QP     Opt[uint64]
+	Memory Memory
 
 	Digest     string
 	PromptPage Opt[int64]
