@@ -10,6 +10,7 @@ type activity struct {
 	source  bool
 	filled  bool // it was written when that generation ended
 	settled bool // filled is meant
+	pieces  bool // it had pieces of regions, in pool.frags
 }
 
 // of is the transfer of an activity.
@@ -92,9 +93,11 @@ func (l *Ledger) unnameOldest(pl *pool, p *page) {
 }
 
 func (l *Ledger) discard(pl *pool, a uint32) {
-	l.fragments -= len(pl.frags[a])
+	if pl.acts[a].pieces {
+		l.fragments -= len(pl.frags[a])
+		delete(pl.frags, a)
+	}
 	l.activities--
-	delete(pl.frags, a)
 	pl.acts[a] = activity{}
 	clear(pl.okBits(a))
 	clear(pl.postedBits(a))

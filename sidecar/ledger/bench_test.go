@@ -72,6 +72,7 @@ func BenchmarkPages(b *testing.B) {
 						b.Fatalf("valid traffic was accused: %+v", out[0])
 					}
 				}
+				l.Verdicts()
 				n++
 			}
 			b.ReportMetric(float64(n)*requests*run*4/b.Elapsed().Seconds(), "pages/s")
@@ -115,6 +116,7 @@ func BenchmarkExtents(b *testing.B) {
 				b.Fatalf("valid traffic was accused: %+v", out[0])
 			}
 		}
+		l.Verdicts()
 		n++
 	}
 	b.StopTimer()

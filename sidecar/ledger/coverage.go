@@ -147,6 +147,7 @@ func (l *Ledger) cover(pl *pool, a uint32, st *stretch, lo, hi uint64, posted bo
 // addFrag keeps the pieces of a region apart until they are whole, joining
 // those that touch.
 func (l *Ledger) addFrag(pl *pool, a uint32, n frag) {
+	pl.acts[a].pieces = true
 	kept := pl.frags[a][:0]
 	for _, g := range pl.frags[a] {
 		if g.region == n.region && g.posted == n.posted && g.lo <= n.hi && n.lo <= g.hi {
@@ -186,6 +187,9 @@ func (l *Ledger) unpost(pl *pool, a uint32, st *stretch, lo, hi uint64) {
 		l.addFrag(pl, a, frag{region, true, 0, st.each})
 	}
 	set[word] &^= bit
+	if !pl.acts[a].pieces {
+		return
+	}
 	var cut []frag
 	pl.frags[a] = slices.DeleteFunc(pl.frags[a], func(g frag) bool {
 		if g.region != region || !g.posted || g.hi <= lo || hi <= g.lo {
@@ -213,7 +217,11 @@ func (l *Ledger) complete(pl *pool, at uint32) {
 		return
 	}
 	for region := 0; region < pl.direct; region += 64 {
-		missing := fullWord(pl.direct-region) &^ l.okWord(pl, p, region/64)
+		ok, pieces := l.okWord(pl, p, region/64)
+		missing := fullWord(pl.direct-region) &^ ok
+		if missing != 0 && !pieces {
+			return
+		}
 		for ; missing != 0; missing &= missing - 1 {
 			if !l.patched(pl, p, region+bits.TrailingZeros64(missing)) {
 				return
@@ -242,14 +250,16 @@ func fullWord(n int) uint64 {
 	return 1<<n - 1
 }
 
-// okWord is one word of the regions that some writer covered alone.
-func (l *Ledger) okWord(pl *pool, p *page, word int) (ok uint64) {
+// okWord is one word of the regions that some writer covered alone, and whether
+// there are pieces of others.
+func (l *Ledger) okWord(pl *pool, p *page, word int) (ok uint64, pieces bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		if rec := &pl.acts[a]; rec.born == p.born && !rec.source {
 			ok |= pl.okBits(a)[word]
+			pieces = pieces || rec.pieces
 		}
 	}
-	return ok
+	return ok, pieces
 }
 
 // patched reports whether pieces of several writers cover a region together.

@@ -70,7 +70,7 @@ func (l *Ledger) forgetRoom(rm *room) {
 	if l.rooms[rm.id] == rm {
 		delete(l.rooms, rm.id)
 	}
-	delete(l.alive, rm)
+	l.bury(rm)
 }
 
 // forgetRequest lets go of a request. Pages that it still holds are then held
@@ -150,10 +150,7 @@ func (l *Ledger) finish() {
 			l.mature(inst, maxStep)
 		}
 	}
-	rooms := make([]*room, 0, len(l.alive))
-	for rm := range l.alive {
-		rooms = append(rooms, rm)
-	}
+	rooms := slices.Clone(l.alive)
 	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.began, b.began) })
 	for _, rm := range rooms {
 		for _, h := range rm.handoffs {

@@ -13,9 +13,9 @@ type Ledger struct {
 	win   window
 	insts map[string]*instance
 	rooms map[string]*room
-	alive map[*room]struct{} // rooms not yet ended, private ones too
-	ended []*room            // rooms that ended, the oldest first
-	gone  int                // how many of ended are gone
+	alive []*room // not forgotten, private ones too
+	ended []*room // rooms that ended, the oldest first
+	gone  int     // how many of ended are gone
 
 	clocks  map[string]int64 // clock offset of each node, ns
 	vram    map[string]*nodeVRAM
@@ -49,7 +49,7 @@ type Ledger struct {
 func New(cfg Config) *Ledger {
 	return &Ledger{
 		cfg: cfg.withDefaults(), win: newWindow(),
-		insts: map[string]*instance{}, rooms: map[string]*room{}, alive: map[*room]struct{}{},
+		insts: map[string]*instance{}, rooms: map[string]*room{},
 		clocks: map[string]int64{}, vram: map[string]*nodeVRAM{},
 		parties: parties{all: make([]party, 1)}, transfers: make([]*transfer, 1),
 	}

@@ -3,6 +3,8 @@ package ledger
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
 
 // Promise: spans hold for each page what was said of it last, whatever
@@ -120,7 +122,7 @@ func TestWindowSortsByTime(t *testing.T) {
 		in, out := 0, 0
 		last := int64(-1)
 		for step := int64(0); step < 2000; step++ {
-			w.push(held{at: step + rng.Int64N(20)})
+			w.push(held{f: &lifecycle.Fact{}, at: step + rng.Int64N(20)})
 			in++
 			for g := w.pop(step - 1); g != nil; g = w.pop(step - 1) {
 				if g[0].at <= last {

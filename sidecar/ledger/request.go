@@ -16,11 +16,13 @@ type request struct {
 	prompt lifecycle.Opt[int64] // tokens
 	prefix lifecycle.Opt[int64] // tokens already present on this instance
 
-	shares spans   // references on pages of others
-	past   spans   // references given back, with step and time
-	lost   spans   // pages handed out to others while it held them
-	given  []given // its pages in the order of its tokens
-	owned  int     // pages that it reserved and still holds
+	shares spans    // references on pages of others
+	past   spans    // references given back, with step and time
+	lost   spans    // pages handed out to others while it held them
+	given  []given  // its pages in the order of its tokens
+	few    [1]given // where given and past begin
+	back   [1]span
+	owned  int // pages that it reserved and still holds
 
 	admitted  uint64 // tick of its last admission, 0: none was seen
 	aborted   bool   // said by this instance, and not admitted again since
@@ -127,6 +129,7 @@ func (l *Ledger) request(inst *instance, id, roomID string) *request {
 	r := inst.reqs[id]
 	if r == nil {
 		r = &request{inst: inst, id: id}
+		r.given, r.past = r.few[:0], r.back[:0]
 		r.party = l.parties.add(party{req: r, inst: inst.name, id: id})
 		inst.reqs[id] = r
 		l.join(r, l.roomFor(roomID))

@@ -4,13 +4,15 @@ import "github.com/kvwitness/kvwitness/engine/lifecycle"
 
 // resolve finds what a fact names, and begins the records of requests, rooms
 // and peers that are named for the first time.
-func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) call {
-	c := call{f: f, inst: inst}
+func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) (c call) {
+	c.f, c.inst = f, inst
 	if lacks(f) {
 		c.void = true
 		return c
 	}
 	switch f.Ev {
+	case lifecycle.BytesMoved:
+		return c
 	case lifecycle.RequestAdmitted:
 		l.renew(inst, f)
 		c.req = l.request(inst, f.Req, f.Room)

@@ -8,6 +8,7 @@ import "github.com/kvwitness/kvwitness/engine/lifecycle"
 type room struct {
 	id        string
 	reqs      []*request
+	first     [2]*request // where reqs begins
 	transfers []*transfer
 	handoffs  []*handoff
 	rejects   []rejection
@@ -17,6 +18,7 @@ type room struct {
 	violated  string // why, "" if not
 	unseen    []unseen
 	began     uint64 // tick
+	place     int    // in Ledger.alive
 	lastEnd   int64  // applied time at which a transfer of it ended last
 	listed    bool   // stands in the queue of ended rooms
 	said      bool   // its verdicts were given
@@ -71,11 +73,21 @@ func (l *Ledger) roomFor(id string) *room {
 		}
 	}
 	rm := &room{id: id, began: l.tick}
+	rm.reqs = rm.first[:0]
 	if id != "" {
 		l.rooms[id] = rm
 	}
-	l.alive[rm] = struct{}{}
+	rm.place = len(l.alive)
+	l.alive = append(l.alive, rm)
 	return rm
+}
+
+// bury takes a room from those that are alive.
+func (l *Ledger) bury(rm *room) {
+	last := l.alive[len(l.alive)-1]
+	l.alive[rm.place], last.place = last, rm.place
+	l.alive[len(l.alive)-1] = nil
+	l.alive = l.alive[:len(l.alive)-1]
 }
 
 // on is the room's request on an instance, the latest if there were several.
@@ -111,7 +123,7 @@ func (l *Ledger) rejoin(r *request, rm *room) {
 		}
 	}
 	rm.synthetic = rm.synthetic || old.synthetic
-	delete(l.alive, old)
+	l.bury(old)
 	old.gone = true
 	l.join(r, rm)
 }

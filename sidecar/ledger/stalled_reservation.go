@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
@@ -19,6 +20,7 @@ func (l *Ledger) progress(r *request) {
 		r.idler.busier = r
 	} else {
 		l.idlest = r
+		l.timers.wake = min(l.timers.wake, l.stallsAt())
 	}
 	l.busiest = r
 }
@@ -43,13 +45,22 @@ func (l *Ledger) unlist(r *request) {
 
 // stalled says which requests made no progress for the limit, each once.
 func (l *Ledger) stalled(now int64) {
-	for r := l.idlest; r != nil && r.lastT+l.cfg.Stall.Nanoseconds() <= now; r = l.idlest {
+	for at := l.stallsAt(); l.idlest != nil && at <= now; at = l.stallsAt() {
+		r := l.idlest
 		l.unlist(r)
 		if r.owned > 0 {
-			l.now = max(l.now, r.lastT+l.cfg.Stall.Nanoseconds())
+			l.now = max(l.now, at)
 			l.stalledReservation(r)
 		}
 	}
+}
+
+// stallsAt is when the request without progress for longest has stalled.
+func (l *Ledger) stallsAt() int64 {
+	if l.idlest == nil {
+		return math.MaxInt64
+	}
+	return l.idlest.lastT + l.cfg.Stall.Nanoseconds()
 }
 
 // stalledReservation: pages reserved with no progress for longer than the

@@ -16,11 +16,13 @@ func (t *timer) before(o *timer) bool { return t.at < o.at || t.at == o.at && t.
 type timers struct {
 	all  []timer
 	next uint64
+	wake int64 // nothing is due before, neither a timer nor a stall
 }
 
 func (ts *timers) add(t timer) {
 	ts.next++
 	t.n = ts.next
+	ts.wake = min(ts.wake, t.at)
 	ts.all = append(ts.all, t)
 	for i := len(ts.all) - 1; i > 0; {
 		up := (i - 1) / 2
@@ -57,6 +59,9 @@ func (ts *timers) due(now int64) (timer, bool) {
 
 // fire calls what is due at that time or before, in order.
 func (l *Ledger) fire(now int64) {
+	if now < l.timers.wake {
+		return
+	}
 	l.stalled(now)
 	for t, due := l.timers.due(now); due; t, due = l.timers.due(now) {
 		l.now = max(l.now, t.at)
@@ -68,5 +73,9 @@ func (l *Ledger) fire(now int64) {
 		case t.room != nil:
 			l.sayVerdicts(t.room)
 		}
+	}
+	l.timers.wake = l.stallsAt()
+	if len(l.timers.all) > 0 {
+		l.timers.wake = min(l.timers.wake, l.timers.all[0].at)
 	}
 }

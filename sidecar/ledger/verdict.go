@@ -16,9 +16,7 @@ func (l *Ledger) sayVerdicts(rm *room) {
 		return
 	}
 	rm.said = true
-	for _, v := range l.verdictsOf(rm) {
-		l.give(v)
-	}
+	l.verdictsOf(rm, l.give)
 }
 
 // revise says violated after all, where the verdict was given before the fact
@@ -28,10 +26,10 @@ func (l *Ledger) revise(rm *room) {
 		return
 	}
 	rm.revised = true
-	for _, v := range l.verdictsOf(rm) {
+	l.verdictsOf(rm, func(v finding.Verdict) {
 		v.Why += ", found after the request had ended"
 		l.give(v)
-	}
+	})
 }
 
 func (l *Ledger) give(v finding.Verdict) {
@@ -41,20 +39,20 @@ func (l *Ledger) give(v finding.Verdict) {
 
 // verdictsOf judges a room: once for each receiver, or once for the request
 // where there is none.
-func (l *Ledger) verdictsOf(rm *room) []finding.Verdict {
-	var all []finding.Verdict
-	for _, h := range rm.receivers() {
+func (l *Ledger) verdictsOf(rm *room, say func(finding.Verdict)) {
+	receivers := rm.receivers()
+	for _, h := range receivers {
 		v := finding.Verdict{Req: idOf(h.req), Room: rm.id, Inst: h.recv.name, T: l.now, Synthetic: rm.isSynthetic()}
 		v.Verdict, v.Why = rm.outcome(h)
-		all = append(all, v)
-	}
-	if all != nil || rm.firstInst() == nil {
-		return all
+		say(v)
 	}
 	inst := rm.firstInst()
+	if receivers != nil || inst == nil {
+		return
+	}
 	v := finding.Verdict{Req: idOf(rm.on(inst)), Room: rm.id, Inst: inst.name, T: l.now, Synthetic: rm.isSynthetic()}
 	v.Verdict, v.Why = rm.localOutcome()
-	return append(all, v)
+	say(v)
 }
 
 // receivers is hard case 3: who started a receiver-side transfer; else the
