@@ -26,11 +26,11 @@ type Fact struct {
 	// lines: a judge of byte extents waits for memory.
 	T       int64  // ns, one clock a node
 	Inst    string // the instance it is about
+	Node    string // where it was said or seen
 	Src     Src
 	Ev      Ev
 	Outcome Outcome     // `status` of a transfer or of bytes
 	Seq     Opt[uint64] // per inst, epoch and src, from 0
-	Epoch   Opt[uint64] // tells restarts of Inst apart
 
 	Addr     uint64
 	Bytes    uint64
@@ -38,10 +38,10 @@ type Fact struct {
 	FromAddr Opt[uint64]
 	Xfer     string
 
-	Node string     // where it was said or seen
-	Step Opt[int64] // the engine's scheduling step
-	Room string
-	Req  string
+	Epoch Opt[uint64] // tells restarts of Inst apart
+	Step  Opt[int64]  // the engine's scheduling step
+	Room  string
+	Req   string
 
 	Pool   string
 	Pages  Runs

@@ -8,6 +8,7 @@ type activity struct {
 	tr      uint32 // the transfer's place in Ledger.transfers
 	next    uint32
 	source  bool
+	closed  bool // its transfer is known to be over
 	filled  bool // it was written when that generation ended
 	settled bool // filled is meant
 	pieces  bool // it had pieces of regions, in pool.frags

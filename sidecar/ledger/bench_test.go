@@ -82,10 +82,10 @@ func BenchmarkPages(b *testing.B) {
 	}
 }
 
-// BenchmarkExtents moves requests of 16 pages in 8 regions as writes of 64 KiB,
+// BenchmarkExtents moves requests of 64 pages in 16 regions as writes of 64 KiB,
 // with complete coverage and a judgement for each handoff.
 func BenchmarkExtents(b *testing.B) {
-	const pages, perRequest, layers, pageBytes = 17_000, 16, 8, 64 << 10
+	const pages, perRequest, layers, pageBytes = 17_000, 64, 16, 64 << 10
 	var regions []lifecycle.Region
 	for i := range layers {
 		regions = append(regions, lifecycle.Region{
@@ -99,9 +99,9 @@ func BenchmarkExtents(b *testing.B) {
 	var facts []*lifecycle.Fact
 	extents := 0
 	t := int64(0)
-	const requests = 512
+	const requests = 64
 	for i := range requests {
-		t += 100_000
+		t += 400_000
 		first := uint32(i*perRequest*7) % (pages - perRequest)
 		facts = append(facts, handoffFacts(t, i, first, perRequest, regions)...)
 		extents += perRequest * layers

@@ -73,7 +73,11 @@ func (b *breach) say(claim, seen string) {
 
 // settle turns the breaches of fact f into findings, the strongest first, and
 // marks who is violated by them.
-func (l *Ledger) settle(f *lifecycle.Fact) { l.settleAt(f.T, f.Node) }
+func (l *Ledger) settle(f *lifecycle.Fact) {
+	if len(l.breaches) > 0 {
+		l.settleAt(f.T, f.Node)
+	}
+}
 
 func (l *Ledger) settleAt(t int64, node string) {
 	if len(l.breaches) == 0 {

@@ -71,7 +71,7 @@ func (i *instance) promises(ev lifecycle.Ev) bool {
 // enter takes over the epoch that a fact says, and reports whether the fact is
 // of one that is over (hard case: a restart).
 func (i *instance) outdated(f *lifecycle.Fact) bool {
-	if !f.Epoch.Has {
+	if len(i.past) == 0 || !f.Epoch.Has {
 		return false
 	}
 	_, over := i.past[f.Epoch.V]

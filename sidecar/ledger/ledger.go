@@ -64,7 +64,10 @@ func (l *Ledger) Step(f *lifecycle.Fact) []finding.Finding {
 	if f.Ev == lifecycle.ClockOffset {
 		l.setClock(f)
 	}
-	at := f.T - l.clocks[f.Node]
+	at := f.T
+	if len(l.clocks) > 0 {
+		at -= l.clocks[f.Node]
+	}
 	inst := l.instance(f.Inst, f.Node)
 	if inst == nil && f.Inst != "" {
 		l.stats.Unjudged++
@@ -183,7 +186,7 @@ func (l *Ledger) apply(h held) {
 		if len(inst.asked) > 0 && f.Src.Claims() {
 			l.answer(inst)
 		}
-		if f.Step.Has && f.Step.V > inst.step {
+		if f.Ev != lifecycle.BytesMoved && f.Step.Has && f.Step.V > inst.step {
 			inst.step = f.Step.V
 			l.mature(inst, f.Step.V)
 		}

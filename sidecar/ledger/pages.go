@@ -82,11 +82,11 @@ func (l *Ledger) losesOwner(pl *pool, at uint32, p *page) {
 // generationEnds lets open handoffs remember what a page held before it is
 // handed out again.
 func (l *Ledger) generationEnds(pl *pool, p *page) {
-	if pl.unseen(p) {
-		return
-	}
+	unseen := pl.unseen(p)
 	for a := p.act; a != 0; a = pl.acts[a].next {
-		if rec := &pl.acts[a]; rec.born == p.born && !rec.settled {
+		rec := &pl.acts[a]
+		rec.closed = rec.closed || !l.of(rec).open()
+		if !unseen && rec.born == p.born && !rec.settled {
 			rec.settled, rec.filled = true, p.written()
 		}
 	}

@@ -11,11 +11,12 @@ import (
 func (l *Ledger) whoseWrite(c *call, from *instance, pl *pool, at uint32) uint32 {
 	p := &pl.pages[at]
 	if a := p.act; a != 0 {
-		// The common case: one open transfer names the page, and nothing in the
-		// fact points elsewhere.
+		// The common case: of the transfers that name the page only the last is
+		// open, and nothing in the fact points elsewhere.
 		rec := &pl.acts[a]
-		if rec.next == 0 && !rec.source && rec.born == p.born && l.of(rec).send == from && p.held() &&
-			l.of(rec).open() && (c.f.Xfer == "" || c.f.Xfer == l.of(rec).xfer) && !c.f.FromAddr.Has {
+		t := l.of(rec)
+		if !rec.source && rec.born == p.born && t.send == from && p.held() && t.open() &&
+			(c.f.Xfer == "" || c.f.Xfer == t.xfer) && !c.f.FromAddr.Has && pl.allClosed(rec.next) {
 			return a
 		}
 	}
@@ -38,6 +39,17 @@ func (l *Ledger) whoseWrite(c *call, from *instance, pl *pool, at uint32) uint32
 	}
 	l.writeAfterRelease(c, rec, pl, at, p)
 	return 0
+}
+
+// allClosed reports whether the transfers from this activity on are known to be
+// over.
+func (pl *pool) allClosed(a uint32) bool {
+	for ; a != 0; a = pl.acts[a].next {
+		if !pl.acts[a].closed {
+			return false
+		}
+	}
+	return true
 }
 
 // unnamedTarget is for a transfer that its receiver never named (hard case 3):
