@@ -18,8 +18,11 @@ import (
 
 const bootstrapTimeout = 5 * time.Second
 
-// bootstrap tells decode where the ranks of a prefill are (SGLang's /route).
+// bootstrap tells decode where the ranks of a prefill are (SGLang's /route), and
+// which data-parallel rank took a room.
 type bootstrap struct {
+	rooms dpRanks
+
 	mu    sync.Mutex
 	first *pdwire.RouteRegistration
 	ranks map[int]pdwire.RankInfo
@@ -39,20 +42,29 @@ func (b *bootstrap) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("PUT /route", b.put)
 	mux.HandleFunc("GET /route", b.get)
+	mux.HandleFunc("POST /register_dp_rank", b.rooms.register)
+	mux.HandleFunc("POST /query_dp_ranks", b.rooms.query)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 	return mux
 }
 
 func (b *bootstrap) put(w http.ResponseWriter, r *http.Request) {
+	if reg, ok := read(w, r, pdwire.ParseRouteRegistration); ok {
+		b.add(reg)
+		_, _ = io.WriteString(w, "OK")
+	}
+}
+
+// read takes a bounded body and parses it; what cannot be read is a 400.
+func read[T any](w http.ResponseWriter, r *http.Request, parse func([]byte) (*T, error)) (v *T, ok bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pdwire.MaxBootstrapBytes))
 	if err == nil {
-		var reg *pdwire.RouteRegistration
-		if reg, err = pdwire.ParseRouteRegistration(body); err == nil {
-			b.add(reg)
-			return
-		}
+		v, err = parse(body)
 	}
-	http.Error(w, err.Error(), http.StatusBadRequest)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+	return v, err == nil
 }
 
 func (b *bootstrap) get(w http.ResponseWriter, r *http.Request) {

@@ -272,13 +272,18 @@ func (d *Decode) checkDigest(a scheduler.CheckDigest) {
 	d.mu.Lock()
 	h := d.rooms.by[a.Room]
 	d.mu.Unlock()
-	e := scheduler.DigestChecked{Req: a.Req}
+	var c handoff.Checked
 	if h != nil {
-		e.Ran, e.Match = d.worker.Memory().Check(handoff.Owed{
+		c = d.worker.Memory().Check(handoff.Owed{
 			Pages: a.Pages, Gens: a.Gens, Position: h.prefix / d.worker.Config().PageTokens, Tokens: a.Tokens,
 		}, h.slot)
 	}
-	go d.worker.Post(e)
+	go func() {
+		if c.Ran {
+			d.worker.TellDigest(a.Room, scheduler.Receiver, c.Sum)
+		}
+		d.worker.Post(scheduler.DigestChecked{Req: a.Req, Ran: c.Ran, Match: c.Match})
+	}()
 }
 
 // forget drops what is only needed while a request is here. Whom its pages were

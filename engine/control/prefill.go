@@ -101,7 +101,7 @@ func (p *Prefill) Bootstrap() string { return p.webAt }
 func (p *Prefill) Start(w *worker.Worker) worker.Link {
 	c := w.Config()
 	p.worker = w
-	p.sender = &handoff.Sender{Memory: w.Memory(), Rank: c.Rank, Ranks: c.Ranks, Digest: true, Transposed: c.Transposed()}
+	p.sender = &handoff.Sender{Memory: w.Memory(), Rank: c.Rank, Ranks: c.Ranks, Digest: true, Transposed: c.Transposed(), Sum: p.tellDigest}
 	self, _ := splitAddress(p.address)
 	p.announce(&pdwire.RouteRegistration{
 		AttnTPSize: heads(w) / w.Layout().KVHeads, AttnCPSize: 1, AttnDPSize: 1, PPSize: c.Ranks, PPRank: c.Rank, SystemDPSize: 1,
@@ -313,6 +313,12 @@ func (p *Prefill) send(a scheduler.StartTransfer) {
 		p.cfg.Log.Warn("transfer failed", "peer", string(a.Peer), "room", uint64(a.Room), "err", err.Error())
 	}
 	p.worker.Post(scheduler.Sent{Xfer: a.Xfer, OK: err == nil && fault == nil, Fault: fault})
+}
+
+// tellDigest is called before the transfer's end is posted, so that the fact comes
+// first.
+func (p *Prefill) tellDigest(room scheduler.Room, digest uint64) {
+	p.worker.TellDigest(room, scheduler.Sender, digest)
 }
 
 // closeTimeout bounds what is left of bootstrap requests at the end.

@@ -16,20 +16,27 @@ type Owed struct {
 
 func (o Owed) tokensIn(i, size int) int { return min(size, o.Tokens-i*size) }
 
-// Check compares what lies in the owed pages with what each rank said it sent. ran
-// is false where a rank sent no digest.
-func (m *Memory) Check(o Owed, slot kvcache.PageID) (ran, match bool) {
-	match = true
+// Checked is what a comparison of digests says. Ran is false where a rank sent
+// none; then nothing else is said. Sum is over all ranks: where there are several,
+// what each of them sent adds up to it if all is well.
+type Checked struct {
+	Ran, Match bool
+	Sum        uint64
+}
+
+// Check compares what lies in the owed pages with what each rank said it sent.
+func (m *Memory) Check(o Owed, slot kvcache.PageID) Checked {
+	c := Checked{Ran: true, Match: true}
 	for rank := range m.ranks {
 		r := m.Record(slot, rank)
 		if !r.HasDigest {
-			return false, false
+			return Checked{}
 		}
-		if m.digest(o, r.Key, rank) != r.Digest {
-			match = false
-		}
+		sum := m.digest(o, r.Key, rank)
+		c.Match = c.Match && sum == r.Digest
+		c.Sum += sum
 	}
-	return true, match
+	return c
 }
 
 // digest sums the digests of a rank's layers of the owed pages, as they lie here.

@@ -41,6 +41,8 @@ type pair struct {
 	senders []*Sender
 	clients []*tcp.Client
 	arrived []scheduler.Arrived
+	summed  uint64 // what the senders say, added up
+	sums    int
 }
 
 func newPair(t *testing.T, ranks int) *pair {
@@ -63,9 +65,16 @@ func newPair(t *testing.T, ranks int) *pair {
 		client := tcp.NewClient(address, tcp.ClientConfig{})
 		t.Cleanup(func() { _ = client.Close(); _ = server.Close() })
 		p.clients = append(p.clients, client)
-		p.senders = append(p.senders, &Sender{Memory: p.from, Rank: rank, Ranks: ranks, Digest: true})
+		p.senders = append(p.senders, &Sender{Memory: p.from, Rank: rank, Ranks: ranks, Digest: true, Sum: p.sum})
 	}
 	return p
+}
+
+func (p *pair) sum(room scheduler.Room, digest uint64) {
+	p.summed += digest
+	if p.sums++; room != 7 {
+		p.t.Errorf("the digest of room %d", room)
+	}
 }
 
 // job sends pages 5, 6, 2 to 3, 4, 1; the last holds five tokens.
@@ -96,8 +105,8 @@ func (p *pair) owed() Owed {
 }
 
 // Promise: what is sent lies where it was named, in every region, with its tags and
-// the slot; rows behind the last token are zeros; each page is counted once, and
-// the digest matches.
+// the slot; rows behind the last token are zeros; each page is counted once; the
+// digest matches, and is the sum of what each sender says of its part.
 func TestAHandoffArrivesWhole(t *testing.T) {
 	for _, ranks := range []int{1, 2} {
 		p := newPair(t, ranks)
@@ -120,8 +129,8 @@ func TestAHandoffArrivesWhole(t *testing.T) {
 		if r := p.to.Record(2, ranks-1); r.First != 65 || p.to.SlotTags()[2*ranks+ranks-1] != 6 {
 			t.Errorf("%d ranks: record %+v, tags %v", ranks, r, p.to.SlotTags())
 		}
-		if ran, match := p.to.Check(p.owed(), 2); !ran || !match {
-			t.Errorf("%d ranks: digest ran %v, matches %v", ranks, ran, match)
+		if c := p.to.Check(p.owed(), 2); !c.Ran || !c.Match || c.Sum != p.summed || p.sums != ranks {
+			t.Errorf("%d ranks: %+v, the senders say %x in %d parts", ranks, c, p.summed, p.sums)
 		}
 	}
 }
@@ -165,8 +174,8 @@ func TestTheDigestFindsWhatDiffers(t *testing.T) {
 		if c.spoil != nil {
 			c.spoil(p, &o)
 		}
-		if ran, match := p.to.Check(o, 2); !ran || match {
-			t.Errorf("%s: ran %v, matches %v", name, ran, match)
+		if c := p.to.Check(o, 2); !c.Ran || c.Match || c.Sum == p.summed {
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }
@@ -197,8 +206,8 @@ func TestAPeerWithoutTagsGetsBytesAlone(t *testing.T) {
 	if fault, err := p.send(0, func(_ *Sender, j *Job) { j.To.Tags, j.To.Slots = nil, 0 }); fault != nil || err != nil {
 		t.Fatal(fault, err)
 	}
-	if ran, _ := p.to.Check(p.owed(), 2); ran || p.to.Pages.Written(0, 3) != 0 || len(p.arrived) != 3 {
-		t.Errorf("digest ran %v, arrived %+v", ran, p.arrived)
+	if c := p.to.Check(p.owed(), 2); c != (Checked{}) || p.sums != 0 || p.to.Pages.Written(0, 3) != 0 || len(p.arrived) != 3 {
+		t.Errorf("digest %+v, arrived %+v", c, p.arrived)
 	}
 }
 

@@ -26,6 +26,9 @@ type Sender struct {
 	Rank, Ranks int
 	// Digest says whether a digest goes along.
 	Digest bool
+	// Sum, if set, hears of the digest of all that goes to a room, before the last of
+	// it leaves with the digest. It is keyed by a number drawn for the handoff.
+	Sum func(room scheduler.Room, digest uint64)
 	// Transposed is the fault of drill layout-mismatch: pages leave token by token,
 	// all heads of a token side by side.
 	Transposed bool
@@ -68,6 +71,7 @@ func (s *Sender) Send(ctx context.Context, j Job) (fault *kvcache.TagFault, err 
 	}
 	pieces := s.pieces(j, staged)
 	if j.Last {
+		s.tell(j)
 		s.Forget(j.Room, j.Peer)
 	}
 	return nil, j.Client.Write(ctx, pieces...)
@@ -187,6 +191,18 @@ func transpose(l reference.Layout, page []byte) {
 		}
 	}
 	copy(page, out)
+}
+
+// tell says the digest of a handoff, if one goes along.
+func (s *Sender) tell(j Job) {
+	if s.Sum == nil || !s.Digest || j.To.Slots == 0 {
+		return
+	}
+	sum := s.sum(j)
+	s.mu.Lock()
+	total := sum.total
+	s.mu.Unlock()
+	s.Sum(j.Room, total)
 }
 
 func (s *Sender) sum(j Job) *sum {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/kvcache"
@@ -65,6 +66,21 @@ func (w *Worker) tellProtections() {
 			w.cfg.Witness.ProtectionState(kvcache.At{Now: Now()}, scheduler.Protection(p).String(), lifecycle.StateOff)
 		}
 	}
+}
+
+// TellDigest tells the digest of what was sent for a room from here, or lies here:
+// a sum under a key that is drawn for each handoff and known to its two sides
+// alone. Where the protection that compares them is off, nothing is told.
+func (w *Worker) TellDigest(room scheduler.Room, side scheduler.Side, digest uint64) {
+	if w.kvTold == nil {
+		return
+	}
+	_ = w.post(func() { // once the worker is closed, nobody is told any more
+		if w.sched.Protections()[scheduler.HandoffDigest] {
+			at := kvcache.At{Now: Now(), Step: w.sched.StepID()}
+			w.cfg.Witness.Digest(at, room, w.kvTold, side, fmt.Sprintf("%016x", digest))
+		}
+	})
 }
 
 // audit tells the pools' own counts.
