@@ -22,22 +22,22 @@ func (o Opt[T]) Or(otherwise T) T {
 // not carry are zero. Names (Req, Room, Xfer, …) are text; a trace may write
 // them as integers, which are read as their decimal digits.
 type Fact struct {
-	// What every fact has, and what bytes_moved needs, fill the first two cache
-	// lines: a judge of byte extents waits for memory.
-	T       int64  // ns, one clock a node
-	Inst    string // the instance it is about
-	Node    string // where it was said or seen
-	Src     Src
-	Ev      Ev
-	Outcome Outcome     // `status` of a transfer or of bytes
-	Seq     Opt[uint64] // per inst, epoch and src, from 0
-
+	// What every fact has, and what bytes_moved needs, come first and fill two
+	// cache lines (with the 8 bytes that Go's allocator puts before an object
+	// of this size): a judge of byte extents waits for memory.
+	T        int64  // ns, one clock a node
+	Inst     string // the instance it is about
+	Src      Src
+	Ev       Ev
+	Outcome  Outcome     // `status` of a transfer or of bytes
+	Seq      Opt[uint64] // per inst, epoch and src, from 0
 	Addr     uint64
 	Bytes    uint64
 	From     string // the instance that the bytes came from
 	FromAddr Opt[uint64]
 	Xfer     string
 
+	Node  string      // where it was said or seen
 	Epoch Opt[uint64] // tells restarts of Inst apart
 	Step  Opt[int64]  // the engine's scheduling step
 	Room  string

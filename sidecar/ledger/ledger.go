@@ -68,7 +68,10 @@ func (l *Ledger) Step(f *lifecycle.Fact) []finding.Finding {
 	if len(l.clocks) > 0 {
 		at -= l.clocks[f.Node]
 	}
-	inst := l.instance(f.Inst, f.Node)
+	inst := l.lastInst // before more of f is fetched from memory
+	if inst == nil || inst.name != f.Inst {
+		inst = l.instance(f.Inst, f.Node)
+	}
 	if inst == nil && f.Inst != "" {
 		l.stats.Unjudged++
 		return nil

@@ -24,8 +24,8 @@ var casesOrder = []mutant{
 	{
 		rule: "case-11", clause: "clock-offset", file: "ledger.go",
 		off: "between nodes clock_offset is taken off",
-		old: `at := f.T - l.clocks[f.Node]`,
-		new: `at := f.T`,
+		old: `		at -= l.clocks[f.Node]`,
+		new: `		at -= 0`,
 	},
 	{
 		rule: "case-11", clause: "settle", file: "ledger.go",
