@@ -53,6 +53,6 @@ that is not known is an error.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "one JSON object a line")
-	config.Register(cmd.Flags())
+	config.RegisterAll(cmd.Flags())
 	return cmd
 }

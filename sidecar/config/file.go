@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -104,4 +105,27 @@ func scalar(value any) string {
 		return ""
 	}
 	return fmt.Sprint(value)
+}
+
+// listed is a list of engines as their flag has it: each is a text, or a table
+// with a name.
+func listed(value any) string {
+	list, ok := value.([]any)
+	if !ok {
+		return scalar(value)
+	}
+	var items []string
+	for _, value := range list {
+		item := scalar(value)
+		if table, ok := value.(map[string]any); ok {
+			item = fmt.Sprintf("%v=%v", table["name"], cmp.Or(table["url"], any("")))
+			for _, name := range slices.Sorted(maps.Keys(table)) {
+				if name != "name" && name != "url" {
+					item += fmt.Sprintf(";%s=%v", name, table[name])
+				}
+			}
+		}
+		items = append(items, item)
+	}
+	return strings.Join(items, ",")
 }

@@ -34,11 +34,22 @@ type Source struct {
 // Origin says for each key where its value came from.
 type Origin map[string]string
 
-// Register adds a flag for every key. Those of the limits are hidden from
-// --help, since they are many; `kvwitness config` shows them.
+// Register adds a flag for every key but those that only a sidecar needs. Those
+// of the limits are hidden from --help, since they are many; `kvwitness config`
+// shows them.
 func Register(flags *pflag.FlagSet) {
-	for _, s := range settings {
+	register(flags, slices.DeleteFunc(slices.Clone(settings), func(s setting) bool { return s.live() }))
+}
+
+// RegisterAll adds a flag for every key.
+func RegisterAll(flags *pflag.FlagSet) { register(flags, settings) }
+
+func register(flags *pflag.FlagSet, these []setting) {
+	for _, s := range these {
 		flags.String(s.flag(), s.fallback, s.help)
+		if s.allowed == truth {
+			flags.Lookup(s.flag()).NoOptDefVal = "true"
+		}
 		if strings.HasPrefix(s.name, "limits.") {
 			_ = flags.MarkHidden(s.flag()) // fails only for a flag that is not there
 		}
@@ -63,7 +74,7 @@ func Load(src Source) (Config, Origin, error) {
 	for _, s := range settings {
 		text, from := s.fallback, "default"
 		if value, said := file[s.name]; said {
-			text, from = scalar(value), "file "+src.File
+			text, from = s.read(value), "file "+src.File
 		}
 		if value, said := env[s.variable()]; said {
 			text, from = value, "environment "+s.variable()

@@ -6,14 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 )
 
 // Config is all that kvwitness can be told.
 type Config struct {
-	Judge ledger.Config
-	Log   Log
+	Judge   ledger.Config
+	Log     Log
+	Sidecar Sidecar
 }
 
 // Log says what kvwitness logs, to standard error.
@@ -61,10 +63,29 @@ var settings = []setting{
 	limit("pending", 1<<16, "reads that wait for their step to end", func(l *ledger.Limits) *int { return &l.Pending }),
 	limit("peers", 1<<12, "peers of an instance in coverage and layout checks", func(l *ledger.Limits) *int { return &l.Peers }),
 	limit("samples", 1<<12, "GPUs and processes with a vram sample, per node", func(l *ledger.Limits) *int { return &l.Samples }),
+	engines(),
+	text("node", "", "name of this node in facts; empty: its host name", func(c *Config) *string { return &c.Sidecar.Node }),
+	text("events_dir", "", "folder of the engines' sockets; empty: where engines put them by default", func(c *Config) *string { return &c.Sidecar.EventsDir }),
+	text("listen", "127.0.0.1:9464", "address of metrics, health and API, HOST:PORT", func(c *Config) *string { return &c.Sidecar.Listen }),
+	text("token_file", "", "file with the token that metrics and API ask for; needed beyond private addresses", func(c *Config) *string { return &c.Sidecar.TokenFile }),
+	boolean("shadow", "report everything and wake nobody", func(c *Config) *bool { return &c.Sidecar.Shadow }),
+	text("record", "", "also write all facts to this trace file; older ones get a number", func(c *Config) *string { return &c.Sidecar.Record }),
+	count("record_bytes", 64<<20, 1<<16, 1<<40, "size at which a trace file is put aside", func(c *Config) *int { return &c.Sidecar.RecordBytes }),
+	count("record_files", 8, 1, 1000, "trace files that are kept, the present one included", func(c *Config) *int { return &c.Sidecar.RecordFiles }),
+	duration("live_settle", "3ms", "settle while engines are followed: their facts have been put in order by then",
+		func(c *Config) *time.Duration { return &c.Sidecar.LiveSettle }),
+	duration("poll", "5s", "how often an engine's server_info and models are asked for", func(c *Config) *time.Duration { return &c.Sidecar.Poll }),
+	duration("ahead", "50ms", "how far ahead of the node's clock a fact may be before it is refused", func(c *Config) *time.Duration { return &c.Sidecar.Ahead }),
+	duration("behind", "30s", "how far behind the node's clock a fact may be before it is refused", func(c *Config) *time.Duration { return &c.Sidecar.Behind }),
+	count("snapshot_bytes", 64<<20, 1<<16, 1<<30, "bytes of one snapshot of an engine", func(c *Config) *int { return &c.Sidecar.SnapshotBytes }),
+	count("engine_pages", 5<<19, 1, maxLimit, "pages over all pools of one engine", func(c *Config) *int { return &c.Sidecar.EnginePages }),
 }
 
 // maxDuration is the longest time that may be set: longer ones are mistakes.
 const maxDuration = 24 * time.Hour
+
+// maxText is the longest text that may be set.
+const maxText = 4096
 
 // maxLimit is the highest limit that may be set.
 const maxLimit = 1 << 30
@@ -99,6 +120,52 @@ func limit(name string, fallback int, help string, at func(*ledger.Limits) *int)
 	}
 }
 
+func count(name string, fallback, least, most int, help string, at func(*Config) *int) setting {
+	return setting{
+		name, help, strconv.Itoa(fallback), fmt.Sprintf("a whole number from %d to %d", least, most),
+		func(c *Config, text string) error {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < least || n > most {
+				return errNotAllowed
+			}
+			*at(c) = n
+			return nil
+		},
+		func(c *Config) string { return strconv.Itoa(*at(c)) },
+	}
+}
+
+// truth is what a boolean may be.
+const truth = "true or false"
+
+func boolean(name, help string, at func(*Config) *bool) setting {
+	return setting{
+		name, help, "false", truth,
+		func(c *Config, text string) error {
+			if text != "true" && text != "false" {
+				return errNotAllowed
+			}
+			*at(c) = text == "true"
+			return nil
+		},
+		func(c *Config) string { return strconv.FormatBool(*at(c)) },
+	}
+}
+
+func text(name, fallback, help string, at func(*Config) *string) setting {
+	return setting{
+		name, help, fallback, fmt.Sprintf("a text of at most %d bytes", maxText),
+		func(c *Config, text string) error {
+			if len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
+				return errNotAllowed
+			}
+			*at(c) = text
+			return nil
+		},
+		func(c *Config) string { return *at(c) },
+	}
+}
+
 func word(name, fallback, help string, at func(*Config) *string, allowed ...string) setting {
 	return setting{
 		name, help, fallback, "one of " + strings.Join(allowed, ", "),
@@ -111,6 +178,20 @@ func word(name, fallback, help string, at func(*Config) *string, allowed ...stri
 		},
 		func(c *Config) string { return *at(c) },
 	}
+}
+
+// read is the text of a file's value.
+func (s setting) read(value any) string {
+	if s.name == enginesKey {
+		return listed(value)
+	}
+	return scalar(value)
+}
+
+// live reports whether only a sidecar needs the key.
+func (s setting) live() bool {
+	first := slices.IndexFunc(settings, func(s setting) bool { return s.name == enginesKey })
+	return slices.IndexFunc(settings, func(o setting) bool { return o.name == s.name }) >= first
 }
 
 // variable is the environment variable of a key: KVWITNESS_LIMITS_PAGES.

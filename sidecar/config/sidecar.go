@@ -1,0 +1,143 @@
+package config
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxEngines is how many engines one sidecar follows: their names are label
+// values, and so bounded.
+const MaxEngines = 64
+
+// maxName is the longest name of an engine.
+const maxName = 64
+
+// Sidecar is what only `kvwitness sidecar` can be told.
+type Sidecar struct {
+	Engines       []Engine
+	Node          string
+	EventsDir     string
+	Listen        string
+	TokenFile     string
+	Shadow        bool
+	Record        string
+	RecordBytes   int
+	RecordFiles   int
+	LiveSettle    time.Duration
+	Poll          time.Duration
+	Ahead, Behind time.Duration
+	SnapshotBytes int
+	EnginePages   int
+}
+
+// Engine is one engine that is followed. Either URL or Instance is known: an
+// engine that is only known by its URL is asked for the rest.
+type Engine struct {
+	Name     string // in metrics and output
+	URL      string // of its HTTP API; empty: it is not polled
+	Instance string // in its events
+	Events   string // endpoint of its stream; empty: by its instance, in the events' folder
+	Replay   string // endpoint of replay and snapshot; as Events
+}
+
+// String is the engine as a flag has it.
+func (e Engine) String() string {
+	var b strings.Builder
+	b.WriteString(e.Name + "=" + e.URL)
+	for _, p := range e.parts() {
+		if p.name != "url" && *p.at != "" {
+			b.WriteString(";" + p.name + "=" + *p.at)
+		}
+	}
+	return b.String()
+}
+
+type part struct {
+	name string
+	at   *string
+}
+
+// parts are what may follow an engine's name and URL.
+func (e *Engine) parts() []part {
+	return []part{{"url", &e.URL}, {"instance", &e.Instance}, {"events", &e.Events}, {"replay", &e.Replay}}
+}
+
+// enginesKey is the one key that is a list.
+const enginesKey = "engines"
+
+const enginesForm = "a list of NAME=URL, separated by commas; after a semicolon also instance=, events= and replay=; " +
+	"names of a-z, 0-9, . _ / and -"
+
+func engines() setting {
+	return setting{
+		enginesKey, "engines to follow, NAME=URL[;instance=…][;events=…][;replay=…],…", "", enginesForm,
+		func(c *Config, text string) (err error) {
+			c.Sidecar.Engines, err = ParseEngines(text)
+			return err
+		},
+		func(c *Config) string {
+			var all []string
+			for _, e := range c.Sidecar.Engines {
+				all = append(all, e.String())
+			}
+			return strings.Join(all, ",")
+		},
+	}
+}
+
+// ParseEngines reads a list of engines; every name and every instance may be
+// there once.
+func ParseEngines(text string) (all []Engine, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
+		e, err := parseEngine(item)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) == MaxEngines {
+			return nil, fmt.Errorf("more than %d engines: %w", MaxEngines, errNotAllowed)
+		}
+		if slices.ContainsFunc(all, func(o Engine) bool { return o.Name == e.Name || o.Instance != "" && o.Instance == e.Instance }) {
+			return nil, fmt.Errorf("engine %s is named twice: %w", e.Name, errNotAllowed)
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+func parseEngine(item string) (e Engine, err error) {
+	for i, field := range strings.Split(item, ";") {
+		name, value, said := strings.Cut(field, "=")
+		if !said {
+			return e, errNotAllowed
+		}
+		if i == 0 {
+			e.Name, e.URL = name, value
+			continue
+		}
+		at := slices.IndexFunc(e.parts(), func(p part) bool { return p.name == name })
+		if at < 0 || value == "" || *e.parts()[at].at != "" {
+			return e, errNotAllowed
+		}
+		*e.parts()[at].at = value
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case !nameAllowed(e.Name), e.URL == "" && e.Instance == "":
+		return e, errNotAllowed
+	case e.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil):
+		return e, errNotAllowed
+	}
+	return e, nil
+}
+
+func nameAllowed(name string) bool {
+	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || strings.ContainsRune("._/-", r))
+	})
+}
