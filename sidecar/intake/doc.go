@@ -1,0 +1,22 @@
+// Package intake puts the facts of several sources in order for the judge: each
+// source has a bounded queue, and one goroutine takes facts out, by time, as far
+// as every source is known to have come.
+//
+// It imports engine/lifecycle. It promises:
+//
+//  1. A source that is full waits; the others are not held back by it.
+//  2. Facts of one source come out in the order in which they were put in, and
+//     those of several by their times, unless one came later than promised.
+//  3. A fact far ahead of the node's clock, or far behind it, is refused and
+//     counted: it would make the facts of all others late, or be late itself.
+//  4. Put = taken + lost by reason + what waits, for each source.
+//
+// How far time has come is the least of what the sources have reached. One that
+// is live has reached its last fact, or the present less the delay with which
+// its facts have come of late, whichever is later: an engine tells in turns of
+// some milliseconds, and one that says nothing has nothing to say. One that is
+// catching up has reached its last fact and holds the others back, until it has
+// said something and then nothing for [MaxDelay], and in all for no longer than
+// [HoldLimit], which grows again slowly: an engine that never ends its snapshot
+// costs the others that time once. One that is away holds nobody back.
+package intake

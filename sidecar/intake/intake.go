@@ -1,0 +1,148 @@
+package intake
+
+import (
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// Bounds of what sources may do to each other.
+const (
+	// MinDelay is the delay with which facts are expected at least: engines tell
+	// what happened in turns of two milliseconds.
+	MinDelay = 3 * time.Millisecond
+	// MaxDelay is the longest delay that is waited for.
+	MaxDelay = 100 * time.Millisecond
+	// HoldLimit is how long a source that catches up may hold the others back; a
+	// tenth of the time that passes otherwise is given back to it.
+	HoldLimit = time.Second
+	// DefaultQueueBytes bounds what waits of one source, as its facts lie in memory.
+	DefaultQueueBytes = 8 << 20
+)
+
+// Config says what the facts are measured by. Zero fields mean their defaults.
+type Config struct {
+	// Now is the node's clock in ns, that of the facts.
+	Now func() int64
+	// Ahead and Behind are how far from Now a fact may be. Defaults 50 ms, 30 s.
+	Ahead, Behind time.Duration
+	// QueueBytes bounds what waits of one source.
+	QueueBytes int
+}
+
+// Intake joins sources. Put and Open may be called from any goroutine; Take by
+// one.
+type Intake struct {
+	cfg  Config
+	wake chan struct{}
+
+	mu      sync.Mutex
+	sources []*Source
+
+	before int64 // Now of the last Take: what was sent until then has come by now
+	low    int64 // how far time has come
+}
+
+// New returns an Intake without sources.
+func New(cfg Config) *Intake {
+	if cfg.Ahead <= 0 {
+		cfg.Ahead = 50 * time.Millisecond
+	}
+	if cfg.Behind <= 0 {
+		cfg.Behind = 30 * time.Second
+	}
+	if cfg.QueueBytes <= 0 {
+		cfg.QueueBytes = DefaultQueueBytes
+	}
+	return &Intake{cfg: cfg, wake: make(chan struct{}, 1), before: cfg.Now(), low: math.MinInt64}
+}
+
+// Wake is sent to when facts wait that were not there before.
+func (in *Intake) Wake() <-chan struct{} { return in.wake }
+
+// Open adds a source of facts about inst. standing is asked at each Take how far
+// it is.
+func (in *Intake) Open(inst string, standing func() Standing) *Source {
+	s := &Source{
+		in: in, inst: inst, standing: standing,
+		delay: MinDelay.Nanoseconds(), last: math.MinInt64, credit: HoldLimit.Nanoseconds(), seen: in.cfg.Now(),
+	}
+	s.room = sync.NewCond(&s.mu)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.sources = append(in.sources, s)
+	return s
+}
+
+func (in *Intake) remove(s *Source) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.sources = slices.DeleteFunc(in.sources, func(o *Source) bool { return o == s })
+}
+
+// Take calls each with the facts whose time has come, in order, and returns how
+// far time has come, in ns: until there the judge may let it pass. more reports
+// whether facts still wait.
+func (in *Intake) Take(each func(*lifecycle.Fact)) (low int64, more bool) {
+	in.mu.Lock()
+	sources := slices.Clone(in.sources)
+	in.mu.Unlock()
+	now := in.cfg.Now()
+	in.low = max(in.low, in.reached(sources, in.before, now-in.before))
+	in.before = now
+	for _, s := range sources {
+		s.fetch(in.low)
+	}
+	for next := earliest(sources); next != nil; next = earliest(sources) {
+		each(next.pop())
+	}
+	for _, s := range sources {
+		waiting, gone := s.settled()
+		more = more || waiting > 0
+		if gone && waiting == 0 {
+			in.remove(s)
+		}
+	}
+	return in.low, more
+}
+
+// reached is the least that the sources have reached at now.
+func (in *Intake) reached(sources []*Source, now, passed int64) int64 {
+	low := now - MinDelay.Nanoseconds()
+	for _, s := range sources {
+		low = min(low, s.reached(now, passed))
+	}
+	return low
+}
+
+// earliest is the source whose next fact is; nil: no fact's time has come.
+func earliest(sources []*Source) (first *Source) {
+	for _, s := range sources {
+		if s.next < len(s.due) && (first == nil || s.due[s.next].T < first.due[first.next].T) {
+			first = s
+		}
+	}
+	return first
+}
+
+// Arrived is when the fact of that time about that instance came, in ns, if it
+// is still known: the source of the instance is asked first, then the others.
+func (in *Intake) Arrived(inst string, t int64) (at int64, known bool) {
+	in.mu.Lock()
+	sources := slices.Clone(in.sources)
+	in.mu.Unlock()
+	for _, own := range [...]bool{true, false} {
+		for _, s := range sources {
+			if (s.inst == inst) != own {
+				continue
+			}
+			if at, known := s.arrived(t); known {
+				return at, true
+			}
+		}
+	}
+	return 0, false
+}

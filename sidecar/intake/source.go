@@ -1,0 +1,258 @@
+package intake
+
+import (
+	"context"
+	"sync"
+	"unsafe"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// Standing is how far a source is with what it follows.
+type Standing uint8
+
+// The standings of a source.
+const (
+	Away       Standing = iota // there is nothing to follow
+	CatchingUp                 // what was missed is being asked for
+	Live                       // facts come as they happen
+)
+
+// Loss is why a fact that came was not taken.
+type Loss uint8
+
+// The reasons for which facts are refused.
+const (
+	Ahead  Loss = iota // its time is far ahead of the node's clock
+	Behind             // its time is far behind
+	Closed             // the source was closed before it was taken
+	NumLoss
+)
+
+var lossNames = [NumLoss]string{"ahead of the clock", "behind the clock", "closed"}
+
+func (l Loss) String() string { return lossNames[l] }
+
+// Stats counts what became of a source's facts, and says how full it is.
+type Stats struct {
+	Put   uint64
+	Taken uint64
+	Lost  [NumLoss]uint64
+
+	Waiting    int   // facts
+	Bytes      int   // of those, of the intake's QueueBytes
+	LastPut    int64 // ns, when the last fact came; 0: none yet
+	Delay      int64 // ns, with which its facts are expected
+	HeldBack   int64 // ns, that it has held the others back in all
+	HoldCredit int64 // ns, that it may hold them back now
+}
+
+// Source is one source of facts. Put is for one goroutine.
+type Source struct {
+	in       *Intake
+	inst     string
+	standing func() Standing
+
+	mu      sync.Mutex
+	room    *sync.Cond // there is some again, or the source is closed
+	queue   []*lifecycle.Fact
+	bytes   int
+	closed  bool
+	stand   Standing
+	began   int64 // when it began to catch up
+	last    int64 // time of the last fact
+	delay   int64 // with which facts came of late, at least MinDelay
+	seen    int64 // when delay was measured last
+	credit  int64 // what is left of HoldLimit
+	arrival ring
+	stats   Stats
+
+	due  []*lifecycle.Fact // whose time has come; of Take's goroutine
+	next int               // of due
+}
+
+// size is what a fact takes in memory.
+func size(f *lifecycle.Fact) int {
+	n := int(unsafe.Sizeof(*f)) + int(unsafe.Sizeof(lifecycle.Run{}))*(len(f.Pages)+len(f.CopyFrom.Pages)+len(f.CopyTo.Pages))
+	if f.Spec != nil {
+		n += int(unsafe.Sizeof(*f.Spec)) + int(unsafe.Sizeof(lifecycle.Region{}))*len(f.Spec.Regions)
+	}
+	return n
+}
+
+// Put adds a fact, and waits while the source is full, until ctx ends.
+func (s *Source) Put(ctx context.Context, f *lifecycle.Fact) {
+	now := s.in.cfg.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := size(f)
+	if why, refused := s.refuse(f.T, now); refused {
+		s.lose(why)
+		return
+	}
+	s.measure(f.T, now)
+	if s.waitForRoom(ctx, n); s.closed || ctx.Err() != nil {
+		s.lose(Closed)
+		return
+	}
+	s.stats.Put++
+	s.stats.LastPut = now
+	s.last = max(s.last, f.T)
+	s.arrival.add(s.last, now)
+	s.queue = append(s.queue, f)
+	s.bytes += n
+	if len(s.queue) == 1 {
+		select {
+		case s.in.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (s *Source) refuse(t, now int64) (why Loss, refused bool) {
+	switch {
+	case t > now+s.in.cfg.Ahead.Nanoseconds():
+		return Ahead, true
+	case t < now-s.in.cfg.Behind.Nanoseconds():
+		return Behind, true
+	}
+	return 0, false
+}
+
+func (s *Source) lose(why Loss) {
+	s.stats.Put++
+	s.stats.Lost[why]++
+}
+
+// waitForRoom waits until n more bytes fit, or nothing else waits.
+func (s *Source) waitForRoom(ctx context.Context, n int) {
+	full := func() bool { return s.bytes > 0 && s.bytes+n > s.in.cfg.QueueBytes }
+	if !full() {
+		return
+	}
+	defer context.AfterFunc(ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.room.Broadcast()
+	})()
+	for full() && !s.closed && ctx.Err() == nil {
+		s.room.Wait()
+	}
+}
+
+// measure learns with which delay facts come: the longest of late, halved each
+// second.
+func (s *Source) measure(t, now int64) {
+	if s.stand != Live {
+		return
+	}
+	s.delay = halved(s.delay, now-s.seen)
+	s.seen = now
+	s.delay = min(max(s.delay, now-t, MinDelay.Nanoseconds()), MaxDelay.Nanoseconds())
+}
+
+// halved is v after it has lost half of itself each second.
+func halved(v, passed int64) int64 {
+	const second = 1e9
+	for ; passed >= second && v > 0; passed -= second {
+		v /= 2
+	}
+	if passed <= 0 {
+		return v
+	}
+	return v - v/2*passed/second
+}
+
+// reached is how far the source has come at now; passed is since the last time.
+func (s *Source) reached(now, passed int64) int64 {
+	stand := s.standing()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		stand = Away
+	}
+	if stand == CatchingUp && s.stand != CatchingUp {
+		s.began = now
+	}
+	s.stand = stand
+	s.delay, s.seen = max(halved(s.delay, now-s.seen), MinDelay.Nanoseconds()), max(now, s.seen)
+	if stand == CatchingUp && s.credit > 0 && !s.quiet(now) {
+		s.credit -= passed
+		s.stats.HeldBack += passed
+		return s.last
+	}
+	if stand != CatchingUp {
+		s.credit = min(s.credit+passed/10, HoldLimit.Nanoseconds())
+	}
+	if stand == Away {
+		return now
+	}
+	return max(s.last, now-s.delay)
+}
+
+// quiet reports whether a source that catches up has said something, and then
+// nothing for a while: it is at its end, and the next news may be far.
+func (s *Source) quiet(now int64) bool {
+	return s.stats.LastPut > s.began && now-s.stats.LastPut > MaxDelay.Nanoseconds()
+}
+
+// fetch moves the facts whose time has come to due.
+func (s *Source) fetch(low int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for n < len(s.queue) && s.queue[n].T <= low {
+		s.bytes -= size(s.queue[n])
+		n++
+	}
+	s.due, s.next = append(s.due[:0], s.queue[:n]...), 0
+	rest := copy(s.queue, s.queue[n:])
+	clear(s.queue[rest:])
+	s.queue = s.queue[:rest]
+	s.stats.Taken += uint64(n)
+	if n > 0 {
+		s.room.Broadcast()
+	}
+}
+
+// pop is the first fact that is due.
+func (s *Source) pop() *lifecycle.Fact {
+	f := s.due[s.next]
+	s.due[s.next] = nil
+	s.next++
+	return f
+}
+
+// settled says how many facts wait, and whether no more will come.
+func (s *Source) settled() (waiting int, gone bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.queue), s.closed
+}
+
+// Close ends the source: what waits is still taken, what comes is lost.
+func (s *Source) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.room.Broadcast()
+	select {
+	case s.in.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Source) arrived(t int64) (at int64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.arrival.at(t)
+}
+
+// Stats returns the counts so far.
+func (s *Source) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.stats
+	out.Waiting, out.Bytes, out.Delay, out.HoldCredit = len(s.queue), s.bytes, s.delay, s.credit
+	return out
+}
