@@ -37,6 +37,8 @@ type Body struct {
 		IncludeUsage bool `json:"include_usage"`
 	} `json:"stream_options"`
 	CacheSalt string `json:"cache_salt"`
+	// RID names the request, for /abort_request; it is the id of the answer.
+	RID string `json:"rid"`
 
 	// Set by a router: SGLang's names, and decode's control address.
 	BootstrapHost   string         `json:"bootstrap_host"`
@@ -77,6 +79,8 @@ func ParseBody(raw []byte) (*Body, *Error) {
 		return nil, refuseParam("temperature", "want 0 to 2")
 	case len(b.CacheSalt) > MaxSaltBytes:
 		return nil, refuseParam("cache_salt", "longer than 256 bytes")
+	case len(b.RID) > MaxRIDBytes:
+		return nil, refuseParam("rid", "longer than 256 bytes")
 	case len(b.Messages) > MaxMessages:
 		return nil, refuseParam("messages", "more than 4096")
 	}

@@ -52,6 +52,7 @@ var codes = []struct {
 	{scheduler.ErrDigest, "handoff_digest"},
 	{scheduler.ErrPageTag, "page_tag"},
 	{scheduler.ErrTimeout, "timeout"},
+	{scheduler.ErrAborted, "aborted"},
 }
 
 // failure is how an engine's outcome reads to a client.

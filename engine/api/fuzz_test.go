@@ -45,6 +45,22 @@ func FuzzParseBody(f *testing.F) {
 	})
 }
 
+// Promise: no abort panics, and one that is accepted names a request or all of them.
+func FuzzParseAbort(f *testing.F) {
+	for _, s := range []string{`{}`, `{"rid":"a"}`, `{"abort_all":true}`, `{"rid":["a"]}`, `null`, `{"rid":"","abort_all":null}`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b, e := ParseAbort(raw)
+		if (b == nil) == (e == nil) || e != nil && e.Status != 400 {
+			t.Errorf("%+v, %v", b, e)
+		}
+		if b != nil && (b.RID == "" && !b.All || len(b.RID) > MaxRIDBytes) {
+			t.Errorf("accepted %+v", b)
+		}
+	})
+}
+
 // Promise: no key file panics, and a domain never shows its tenant.
 func FuzzParseKeys(f *testing.F) {
 	f.Add([]byte("alpha key-a\n# x\n\nbeta key-b"))

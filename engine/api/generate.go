@@ -41,8 +41,15 @@ func (s *Server) generate(w http.ResponseWriter, r *http.Request, f form, prompt
 		s.refuse(w, f, failure(http.StatusServiceUnavailable, err))
 		return
 	}
+	id := b.RID
+	if id == "" {
+		id = f.prefix() + strconv.FormatUint(uint64(a.Req), 10)
+	}
+	tenant, _ := s.cfg.Keys.Tenant(r) // who has been let in above
+	s.running.add(a, owner{tenant, id})
+	defer s.running.remove(a)
 	rep := reply{
-		form: f, id: f.prefix() + strconv.FormatUint(uint64(a.Req), 10), model: s.cfg.Model,
+		form: f, id: id, model: s.cfg.Model,
 		created: time.Now().Unix(), prompt: len(req.Prompt), usage: b.StreamOptions != nil && b.StreamOptions.IncludeUsage,
 	}
 	status := 0
@@ -135,7 +142,7 @@ func (s *Server) handoff(b *Body, req *worker.Request) *Error {
 	}
 	peers, err := s.cfg.Peers(net.JoinHostPort(b.BootstrapHost, strconv.Itoa(b.BootstrapPort)))
 	if err != nil {
-		return failure(http.StatusBadGateway, fmt.Errorf("finding prefill: %w", err))
+		return failure(http.StatusServiceUnavailable, fmt.Errorf("finding prefill: %w", err))
 	}
 	req.Peers = peers
 	return nil

@@ -24,6 +24,7 @@ type Info struct {
 	DPSize            int              `json:"dp_size"`
 	TPSize            int              `json:"tp_size"`
 	PPSize            int              `json:"pp_size"`
+	PPRank            int              `json:"pp_rank"`
 	ContextLength     int              `json:"context_length"`
 	KVCacheDtype      string           `json:"kv_cache_dtype"`
 	Mode              string           `json:"disaggregation_mode"`
@@ -36,6 +37,10 @@ type Info struct {
 	Engine            string           `json:"engine"`
 	Instance          string           `json:"instance"`
 	Control           string           `json:"control_address,omitempty"`
+	// Bootstrap is where a prefill and its other ranks are found; Prefills are those
+	// to which decode has a connection (null where it is not known).
+	Bootstrap         string           `json:"bootstrap_address,omitempty"`
+	Prefills          []string         `json:"connected_prefills"`
 	Drill             string           `json:"drill"`
 	RequestDrills     bool             `json:"request_drills"`
 	Protections       map[string]State `json:"protections"`
@@ -61,10 +66,13 @@ type State struct {
 func (s *Server) serverInfo(w http.ResponseWriter, r *http.Request) {
 	c := s.worker.Config()
 	i := Info{
-		PageSize: c.PageTokens, DPSize: 1, TPSize: 1, PPSize: c.Ranks, ContextLength: c.ContextTokens, KVCacheDtype: c.DType.String(),
+		PageSize: c.PageTokens, DPSize: 1, TPSize: 1, PPSize: c.Ranks, PPRank: c.Rank, ContextLength: c.ContextTokens, KVCacheDtype: c.DType.String(),
 		Mode: modes[c.Role], BootstrapPort: s.cfg.BootstrapPort, ModelPath: s.cfg.Model, ServedModelName: s.cfg.Model,
 		Version: version(), Engine: "kvengine", Instance: c.Instance, Control: s.cfg.Control, Drill: c.Drill.String(),
-		RequestDrills: c.AllowRequestDrill, InternalStates: make([]InternalState, 1),
+		RequestDrills: c.AllowRequestDrill, InternalStates: make([]InternalState, 1), Bootstrap: s.cfg.Bootstrap,
+	}
+	if s.cfg.Prefills != nil {
+		i.Prefills = s.cfg.Prefills()
 	}
 	if s.cfg.Events != "" {
 		i.KVEvents = &s.cfg.Events

@@ -25,12 +25,14 @@ type Config struct {
 	Worker *worker.Worker
 	Keys   *Keys
 	Model  string
-	// Control is this instance's control address, and BootstrapPort where prefill
-	// serves bootstrap; zero in a unified engine.
-	Control       string
-	BootstrapPort int
-	// Peers gives the writers of a request, by prefill's bootstrap address (decode).
-	Peers func(bootstrap string) ([]scheduler.Peer, error)
+	// Control is this instance's control address, and Bootstrap with its port where
+	// prefill serves bootstrap; zero in a unified engine.
+	Control, Bootstrap string
+	BootstrapPort      int
+	// Peers gives the writers of a request, by prefill's bootstrap address, and
+	// Prefills the addresses for which it does (decode).
+	Peers    func(bootstrap string) ([]scheduler.Peer, error)
+	Prefills func() []string
 	// Events is the endpoint at which lifecycle events are published; empty: none.
 	Events string
 	Log    *slog.Logger
@@ -43,6 +45,7 @@ type Server struct {
 	stopping atomic.Bool
 	requests *prometheus.CounterVec
 	metrics  http.Handler
+	running  running
 }
 
 // New makes a server; it listens nowhere itself.
@@ -62,6 +65,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/completions", s.completions)
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	mux.HandleFunc("POST /abort_request", s.abort)
 	mux.HandleFunc("GET /v1/models", s.models)
 	mux.HandleFunc("GET /server_info", s.serverInfo)
 	mux.HandleFunc("GET /get_server_info", s.serverInfo)

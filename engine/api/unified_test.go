@@ -21,6 +21,12 @@ import (
 // unified is a whole engine behind HTTP.
 func unified(t *testing.T, change func(*worker.Config, *Config)) (string, *worker.Worker) {
 	t.Helper()
+	url, s := served(t, change)
+	return url, s.worker
+}
+
+func served(t *testing.T, change func(*worker.Config, *Config)) (string, *Server) {
+	t.Helper()
 	c := worker.Config{
 		Role: scheduler.Unified, Instance: "unified-0", Pages: 65, PageTokens: 16, ContextTokens: 512,
 		MaxQueued: 16, MaxRunning: 8, BatchTokens: 128, ChunkTokens: 64, QueueTimeout: 20 * time.Second,
@@ -34,14 +40,15 @@ func unified(t *testing.T, change func(*worker.Config, *Config)) (string, *worke
 		t.Fatal(err)
 	}
 	a.Worker = w
-	s := httptest.NewServer(New(a).Handler())
+	server := New(a)
+	s := httptest.NewServer(server.Handler())
 	t.Cleanup(func() {
 		s.Close()
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return s.URL, w
+	return s.URL, server
 }
 
 func post(t *testing.T, url, key, body string) (int, http.Header, string) {

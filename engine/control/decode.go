@@ -111,6 +111,18 @@ func (d *Decode) Peers(bootstrap string) ([]scheduler.Peer, error) {
 	return ranks, nil
 }
 
+// Prefills are the bootstrap addresses of those prefills whose every rank is
+// connected; the list is never nil.
+func (d *Decode) Prefills() []string {
+	up := []string{}
+	for _, bootstrap := range d.cfg.Prefills {
+		if _, err := d.Peers(bootstrap); err == nil {
+			up = append(up, bootstrap)
+		}
+	}
+	return up
+}
+
 // Connected is to how many prefill ranks a connection stands.
 func (d *Decode) Connected() int {
 	d.mu.Lock()

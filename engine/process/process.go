@@ -118,6 +118,7 @@ func (p *Process) open(ctx context.Context, c Config, a *api.Config, port int) e
 		}
 		p.Control, p.Bootstrap, p.Peers = end.Address(), end.Bootstrap(), end.Connected
 		wc.Link, closing = end.Start, end.Close
+		a.Bootstrap = p.Bootstrap
 		_, text, _ := net.SplitHostPort(p.Bootstrap)
 		a.BootstrapPort, _ = strconv.Atoi(text)
 	case scheduler.Decode:
@@ -127,6 +128,7 @@ func (p *Process) open(ctx context.Context, c Config, a *api.Config, port int) e
 		}
 		p.Control, p.Peers = end.Address(), end.Connected
 		wc.Link, closing, a.Peers = end.Start, end.Close, end.Peers
+		a.Prefills = end.Prefills
 	}
 	a.Control, wc.Instance = p.Control, p.Control
 	if c.Witness != nil {

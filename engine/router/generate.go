@@ -3,79 +3,139 @@ package router
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
+	"math/rand/v2"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/api"
 )
 
-// grace is how long decode may take to hear of prefill's refusal by itself.
-const grace = time.Second
-
-// maxPrefillAnswer bounds what is read of prefill's own answer.
-const maxPrefillAnswer = 64 << 10
+const (
+	// maxAttempts is how many pairs are tried for one request.
+	maxAttempts = 3
+	// grace is how long decode may take to hear of prefill's refusal by itself.
+	grace = time.Second
+	// blameWait is how long prefill may take to say that it was the one that refused.
+	blameWait = 200 * time.Millisecond
+)
 
 // passed are the headers that go along.
 var passed = []string{"Authorization", "Content-Type", api.DrillHeader}
 
-// refusal is prefill's answer when it is an error.
-type refusal struct {
-	status int
-	body   []byte
-}
-
-// generate sends a request to both halves and relays decode's answer. Where
-// prefill refuses and decode does not hear of it, the refusal is the answer.
+// generate sends a request to both halves and relays decode's answer. Another pair
+// is tried only where an instance cannot be reached, or says 503: nothing comes of
+// the request there. One that dies with the request in it is a 502, since nobody
+// knows how far it came, and one that dies within its answer ends the connection.
 func (r *Router) generate(w http.ResponseWriter, req *http.Request) {
 	raw, e := api.ReadBody(w, req)
-	p, d := r.pick(r.prefills), r.pick(r.decodes)
-	if e == nil && (p == nil || d == nil || r.stopping.Load()) {
-		e = api.Refuse(http.StatusServiceUnavailable, "", "no pair of prefill and decode is ready")
-	}
 	if e != nil {
 		api.WriteError(w, e)
 		return
 	}
-	body, err := join(raw, p, d)
-	if err != nil {
-		api.WriteError(w, api.Refuse(http.StatusBadRequest, "invalid_json", "%v", err))
-		return
+	f, avoid := noPair(), map[*instance]bool{}
+	turn := r.turn.Add(1)
+	for range maxAttempts {
+		p := r.choose(turn, avoid)
+		if p == nil || r.stopping.Load() {
+			break
+		}
+		body, err := join(raw, p)
+		if err != nil {
+			api.WriteError(w, api.Refuse(http.StatusBadRequest, "invalid_json", "%v", err))
+			return
+		}
+		if f = r.attempt(w, req, p, body); f == nil {
+			return
+		}
+		if !f.again || req.Context().Err() != nil {
+			break
+		}
+		avoid[f.from] = true
 	}
+	f.write(w)
+}
+
+// attempt has one pair serve a request; nil: the client has its answer.
+func (r *Router) attempt(w http.ResponseWriter, req *http.Request, p *pair, body []byte) *refusal {
 	ctx, cancel := context.WithCancel(req.Context())
 	defer cancel()
-	refused := make(chan refusal, 1)
-	go func() {
-		if f, bad := r.prefill(ctx, req, p, body); bad {
+	var decided sync.Once // decode answers, or is not waited for any more
+	giveUp := func() { decided.Do(cancel) }
+	refused := make(chan *refusal, len(p.ranks))
+	for _, rank := range p.ranks {
+		go func() {
+			f := r.half(ctx, req, rank, body)
+			switch {
+			case f == nil:
+				return
+			case f.again:
+				defer giveUp()
+			default:
+				time.AfterFunc(grace, giveUp)
+			}
 			refused <- f
-			time.AfterFunc(grace, cancel)
-		}
-	}()
-	resp, err := r.forward(ctx, req, d, body)
-	if err == nil {
+		}()
+	}
+	resp, err := r.forward(ctx, req, p.decode, body)
+	answered := false
+	decided.Do(func() { answered = err == nil })
+	switch {
+	case answered && resp.StatusCode != http.StatusServiceUnavailable:
 		relay(w, resp)
-		return
+		return nil
+	case err == nil:
+		return blame(readRefusal(resp, p.decode), refused, blameWait)
+	case req.Context().Err() != nil: // the client has left
+		return &refusal{status: http.StatusBadGateway}
+	case ctx.Err() != nil: // prefill has refused
+		return <-refused
+	}
+	return blame(r.failed(p.decode, err), refused, 0)
+}
+
+// blame takes prefill's refusal for the reason if there is one, or comes in time.
+func blame(f *refusal, refused <-chan *refusal, wait time.Duration) *refusal {
+	select {
+	case g := <-refused:
+		return g
+	default:
 	}
 	select {
-	case f := <-refused:
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(f.status)
-		_, _ = w.Write(f.body)
-	default:
-		api.WriteError(w, api.Refuse(http.StatusBadGateway, "", "decode at %s does not answer", d.address()))
+	case g := <-refused:
+		return g
+	case <-time.After(wait):
+		return f
 	}
 }
 
-// prefill sends the request's first half; bad: it was refused, or did not arrive.
-func (r *Router) prefill(ctx context.Context, req *http.Request, p *instance, body []byte) (f refusal, bad bool) {
-	resp, err := r.forward(ctx, req, p, body)
-	if err != nil {
-		return refusal{http.StatusBadGateway, []byte(`{"error":{"message":"prefill does not answer","type":"server_error"}}`)}, true
+// half sends a request to a rank of prefill; nil: it has done its part.
+func (r *Router) half(ctx context.Context, req *http.Request, rank *instance, body []byte) *refusal {
+	resp, err := r.forward(ctx, req, rank, body)
+	if err != nil && ctx.Err() != nil {
+		return nil // nobody waits for it any more
 	}
-	defer resp.Body.Close()
-	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxPrefillAnswer))
-	return refusal{resp.StatusCode, answer}, resp.StatusCode >= http.StatusMultipleChoices
+	if err != nil {
+		return r.failed(rank, err)
+	}
+	f := readRefusal(resp, rank)
+	if f.status < http.StatusMultipleChoices {
+		return nil
+	}
+	return f
+}
+
+// failed is what an error says of an instance: not reached, so that nothing was
+// begun there, or lost with the request in it.
+func (r *Router) failed(i *instance, err error) *refusal {
+	f := r.down(i)
+	var op *net.OpError
+	f.again = errors.As(err, &op) && op.Op == "dial"
+	return f
 }
 
 func (r *Router) forward(ctx context.Context, req *http.Request, to *instance, body []byte) (*http.Response, error) {
@@ -89,6 +149,28 @@ func (r *Router) forward(ctx context.Context, req *http.Request, to *instance, b
 		}
 	}
 	return r.client.Do(out)
+}
+
+// join adds the room and who meets in it to a body.
+func join(raw []byte, p *pair) ([]byte, error) {
+	var body map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &body); err != nil || body == nil {
+		return nil, errors.New("the body is not a JSON object")
+	}
+	host, port, err := net.SplitHostPort(p.bootstrap)
+	if err != nil {
+		return nil, errors.New("prefill's bootstrap address is none")
+	}
+	add := map[string]any{
+		"bootstrap_host": host, "bootstrap_port": json.Number(port),
+		"bootstrap_room": rand.Int64N(1<<62) + 1, "bootstrap_decode": p.control,
+	}
+	for k, v := range add {
+		if body[k], err = json.Marshal(v); err != nil {
+			return nil, errors.New("prefill's bootstrap address is none")
+		}
+	}
+	return json.Marshal(body)
 }
 
 // relay hands an answer on as it comes.

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +22,8 @@ const (
 	watchInterval = time.Second
 	watchTimeout  = 3 * time.Second
 	maxInfo       = 1 << 20
+	// connectTimeout is how long an instance may take to be reached.
+	connectTimeout = 3 * time.Second
 )
 
 // Config of a router: the URLs of the APIs.
@@ -44,18 +44,14 @@ type Router struct {
 	wg       sync.WaitGroup
 }
 
-// instance is one API, and what its server_info says; nil while it does not.
-type instance struct {
-	url  *url.URL
-	info atomic.Pointer[api.Info]
-}
-
 // New makes a router and begins to watch the instances.
 func New(cfg Config) (*Router, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	r := &Router{cfg: cfg, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 256}}}
+	r := &Router{cfg: cfg, client: &http.Client{Transport: &http.Transport{
+		MaxIdleConnsPerHost: 256, DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext,
+	}}}
 	for _, side := range []struct {
 		urls []string
 		to   *[]*instance
@@ -73,7 +69,7 @@ func New(cfg Config) (*Router, error) {
 	}
 	var ctx context.Context
 	ctx, r.cancel = context.WithCancel(context.Background())
-	for _, i := range append(append([]*instance{}, r.prefills...), r.decodes...) {
+	for _, i := range r.all() {
 		r.wg.Go(func() { r.watch(ctx, i) })
 	}
 	return r, nil
@@ -88,7 +84,7 @@ func (r *Router) watch(ctx context.Context, i *instance) {
 		}
 		i.info.Store(info)
 		wait := watchInterval
-		if err != nil {
+		if err != nil || info.Prefills != nil && len(info.Prefills) == 0 { // soon, one hopes
 			wait /= 5
 		}
 		select {
@@ -118,20 +114,6 @@ func (r *Router) ask(ctx context.Context, i *instance) (*api.Info, error) {
 	return &info, json.NewDecoder(io.LimitReader(resp.Body, maxInfo)).Decode(&info)
 }
 
-// Ready says whether each side has an instance that answers.
-func (r *Router) Ready() bool { return r.pick(r.prefills) != nil && r.pick(r.decodes) != nil }
-
-// pick takes the next instance that is up; nil: none.
-func (r *Router) pick(of []*instance) *instance {
-	first := r.turn.Add(1)
-	for n := range of {
-		if i := of[(first+uint64(n))%uint64(len(of))]; i.info.Load() != nil {
-			return i
-		}
-	}
-	return nil
-}
-
 // Stop makes every further request a 503.
 func (r *Router) Stop() { r.stopping.Store(true) }
 
@@ -147,6 +129,7 @@ func (r *Router) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/completions", r.generate)
 	mux.HandleFunc("POST /v1/chat/completions", r.generate)
+	mux.HandleFunc("POST /abort_request", r.abort)
 	mux.HandleFunc("GET /v1/models", r.models)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) {
 		if !r.Ready() || r.stopping.Load() {
@@ -163,40 +146,16 @@ func (r *Router) Handler() http.Handler {
 
 // models asks a decode instance: the effective context is the lower one of both.
 func (r *Router) models(w http.ResponseWriter, req *http.Request) {
-	d := r.pick(r.decodes)
-	if d == nil {
-		api.WriteError(w, api.Refuse(http.StatusServiceUnavailable, "", "no decode instance is ready"))
+	p := r.choose(r.turn.Load(), nil)
+	if p == nil {
+		noPair().write(w)
 		return
 	}
-	resp, err := r.forward(req.Context(), req, d, nil)
-	if err != nil {
-		api.WriteError(w, api.Refuse(http.StatusBadGateway, "", "decode does not answer"))
-		return
+	resp, err := r.forward(req.Context(), req, p.decode, nil)
+	switch {
+	case err == nil:
+		relay(w, resp)
+	case req.Context().Err() == nil:
+		r.down(p.decode).write(w)
 	}
-	relay(w, resp)
-}
-
-// join adds the room and who meets in it to a body.
-func join(raw []byte, p, d *instance) ([]byte, error) {
-	var body map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &body); err != nil || body == nil {
-		return nil, errors.New("the body is not a JSON object")
-	}
-	add := map[string]any{
-		"bootstrap_host": p.url.Hostname(), "bootstrap_port": p.info.Load().BootstrapPort,
-		"bootstrap_room": rand.Int64N(1<<62) + 1, "bootstrap_decode": d.info.Load().Control,
-	}
-	for k, v := range add {
-		body[k], _ = json.Marshal(v) // of strings and numbers
-	}
-	return json.Marshal(body)
-}
-
-// address of an instance for its errors, without what a URL may hide.
-func (i *instance) address() string {
-	port := i.url.Port()
-	if port == "" {
-		port = strconv.Itoa(80)
-	}
-	return net.JoinHostPort(i.url.Hostname(), port)
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,26 +12,15 @@ import (
 	"github.com/kvwitness/kvwitness/engine/api"
 )
 
-func known(t testing.TB, info api.Info) *instance {
-	t.Helper()
-	u, err := url.Parse("http://127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	i := &instance{url: u}
-	i.info.Store(&info)
-	return i
-}
-
 // Promise: whatever body comes, what goes on is a JSON object with the router's own
 // room and addresses, which no client chooses.
 func FuzzJoin(f *testing.F) {
 	for _, s := range []string{`{}`, `{"bootstrap_room":1,"bootstrap_host":"evil","prompt":"x"}`, `null`, `[]`, `{"a":1e999}`} {
 		f.Add([]byte(s))
 	}
-	p, d := known(f, api.Info{BootstrapPort: 8998}), known(f, api.Info{Control: "127.0.0.1:7"})
+	p := &pair{prefill{bootstrap: "127.0.0.1:8998"}, nil, "127.0.0.1:7"}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		out, err := join(raw, p, d)
+		out, err := join(raw, p)
 		if err != nil {
 			return
 		}

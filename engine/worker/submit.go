@@ -31,6 +31,12 @@ func (w *Worker) Submit(r Request) (*Answer, error) {
 // Leave says that nobody reads an answer any more. It never tears a transfer.
 func (w *Worker) Leave(a *Answer) { w.Post(scheduler.Disconnect{Req: a.Req}) }
 
+// Abort ends a request from outside, unless it has ended. A running transfer runs
+// to its end.
+func (w *Worker) Abort(a *Answer, reason string) {
+	w.Post(scheduler.Abort{Req: a.Req, Reason: reason})
+}
+
 // begin submits a request to the scheduler.
 func (w *Worker) begin(s *submission) {
 	a, r := s.answer, s.answer.request
