@@ -290,8 +290,9 @@ func TestItIsKnownWhenAFactCame(t *testing.T) {
 func BenchmarkPutAndTake(b *testing.B) {
 	in := New(Config{Now: func() int64 { return time.Now().UnixNano() }, QueueBytes: 1 << 30})
 	s := in.Open("a", func() Standing { return Live })
-	f := &lifecycle.Fact{}
+	facts := make([]lifecycle.Fact, 1<<17) // more than wait at a time
 	for i := range b.N {
+		f := &facts[i%len(facts)]
 		f.T = time.Now().UnixNano()
 		s.Put(b.Context(), f)
 		if i%200 == 0 {
