@@ -59,6 +59,6 @@ data was exposed where they do not agree.`,
 	}
 	root.SetVersionTemplate("kvwitness {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
-	root.AddCommand(replayCommand(), explainCommand(), configCommand())
+	root.AddCommand(replayCommand(), explainCommand(), configCommand(), metricsCommand())
 	return root
 }

@@ -42,6 +42,7 @@ type Poll struct {
 	Effective     lifecycle.Opt[int64] // the longest prompt and answer that it takes
 	Protections   [len(Protections)]lifecycle.Opt[lifecycle.State]
 	At            time.Time // of the last good answer of server_info
+	Fresh         bool      // that was the last answer
 	OK, Failed    [NumEndpoint]uint64
 
 	instance, events string
@@ -116,7 +117,7 @@ func (p *poller) ask(ctx context.Context, last Poll) (Poll, error) {
 	var info serverInfo
 	infoErr := p.get(ctx, ServerInfo, &info)
 	last.count(ServerInfo, infoErr)
-	if infoErr == nil {
+	if last.Fresh = infoErr == nil; last.Fresh {
 		last.take(&info)
 	}
 	var list models
