@@ -11,6 +11,7 @@ type activity struct {
 	closed  bool // its transfer is known to be over
 	filled  bool // it was written when that generation ended
 	settled bool // filled is meant
+	implied bool // its receiver named no pages, and bytes came
 	pieces  bool // it had pieces of regions, in pool.frags
 }
 

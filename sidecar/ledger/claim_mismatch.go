@@ -27,8 +27,9 @@ func (l *Ledger) claimedUnseen(h *handoff, s *shortage) {
 }
 
 // promptMismatch: the halves of a room were admitted with different prompts.
+// Warm-ups share a room, so they are not compared.
 func (l *Ledger) promptMismatch(c *call) {
-	if !c.f.PromptTokens.Has || c.room.id == "" {
+	if !c.f.PromptTokens.Has || c.room.id == "" || c.room.isSynthetic() {
 		return
 	}
 	for _, r := range c.room.reqs {
@@ -79,6 +80,9 @@ func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
 	}
 	if send.seenSince >= h.began || h.recv.seenSince >= h.began {
 		return // what was said before is not known
+	}
+	if h.strange || h.room.blankAt(h.recv, send) {
+		return // nor is all that was said since
 	}
 	recv, sent := 0, 0
 	for _, t := range h.transfers {

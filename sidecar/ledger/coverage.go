@@ -12,8 +12,8 @@ import (
 func (l *Ledger) bytesMoved(c *call) {
 	f := c.f
 	from := l.sender(f.From)
-	if f.FromAddr.Has && from != nil {
-		l.sourceRead(c, from)
+	if c.inst.doubts > 0 && f.Outcome != lifecycle.Posted {
+		l.settleDoubts(c, from)
 	}
 	end := f.Addr + f.Bytes
 	if end < f.Addr {
@@ -41,6 +41,9 @@ func (l *Ledger) bytesMoved(c *call) {
 	}
 	if !found {
 		l.stats.Elsewhere++
+	}
+	if f.FromAddr.Has && from != nil {
+		l.sourceRead(c, from)
 	}
 }
 
@@ -95,6 +98,7 @@ func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi
 		return
 	}
 	rec := &pl.acts[a]
+	c.tr = l.of(rec)
 	n := int64(hi - lo)
 	switch c.f.Outcome {
 	case lifecycle.Errored:
@@ -295,6 +299,7 @@ func (l *Ledger) patched(pl *pool, p *page, region int) bool {
 // promote lets what was posted count once its transfer completed ok.
 func (l *Ledger) promote(t *transfer) {
 	t.posted = 0
+	l.doubtsCameTrue(t)
 	for _, n := range t.targets {
 		if n.pool.closed || n.pool.direct == 0 {
 			continue
@@ -334,7 +339,8 @@ func (l *Ledger) partlyFilled(pl *pool, p *page) bool {
 		if rec.born != p.born || rec.source {
 			continue
 		}
-		if len(pl.frags[a]) > 0 || slices.ContainsFunc(pl.okBits(a), nonZero) || slices.ContainsFunc(pl.postedBits(a), nonZero) {
+		arrived := func(g frag) bool { return !g.posted }
+		if slices.ContainsFunc(pl.okBits(a), nonZero) || rec.pieces && slices.ContainsFunc(pl.frags[a], arrived) {
 			return true
 		}
 	}

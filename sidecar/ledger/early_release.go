@@ -39,7 +39,7 @@ func (l *Ledger) handedOutEarly(c *call, at uint32, p *page) {
 func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
-		if rec.born == p.born && l.of(rec).running() && !l.drainedAsSeen(l.of(rec)) && l.of(rec).wouldBeTold() {
+		if rec.born == p.born && l.of(rec).running() && !rec.implied && !l.drainedAsSeen(l.of(rec)) && l.of(rec).wouldBeTold() {
 			return l.of(rec), rec.source
 		}
 	}

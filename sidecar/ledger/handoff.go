@@ -65,6 +65,11 @@ func (rm *room) begun() bool {
 	return false
 }
 
+// receiverSpoke reports whether some receiver of the room started a transfer.
+func (rm *room) receiverSpoke() bool {
+	return slices.ContainsFunc(rm.transfers, func(t *transfer) bool { return t.recvTick != 0 })
+}
+
 // covered reports whether the handoff's incoming data are seen completely: for
 // each sender, since before its first transfer_started (hard case 2).
 func (h *handoff) covered() bool {
@@ -191,7 +196,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	if h.judged {
 		return
 	}
-	if h.began == 0 && h.room.begun() {
+	if h.began == 0 && h.room.begun() || !h.startedByReceiver() && h.room.receiverSpoke() {
 		h.judged = true // the receiver is another (hard case 3)
 		delete(h.recv.waiting, h)
 		return
@@ -210,7 +215,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	}
 	h.sealed = used && h.proven && !h.short && s.blank == "" && len(s.pages) == 0
 	if s.blank != "" {
-		unsee(h.room, h.recv, s.blank)
+		unseeRead(h.room, h.recv, s.blank)
 	}
 	h.judged = true
 	delete(h.recv.waiting, h)
@@ -265,6 +270,7 @@ func (l *Ledger) firstRead(c *call) {
 	}
 	if pr == nil || !h.lacksAny(l) {
 		l.judgeOnUse(h, c)
+		pr.vouchedFor()
 		return
 	}
 	pr.into, pr.short = h, l.shortage(h)

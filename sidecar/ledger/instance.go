@@ -26,6 +26,7 @@ type instance struct {
 	waiting map[*handoff]struct{}  // into it, not judged
 	asked   []asked                // handoffs from it whose halves are to be compared
 	pending []*pendingRead         // reads whose step has not ended, by time
+	doubts  int                    // of the transfers to it
 
 	layoutSeen map[*instance]struct{} // peers already compared
 	vram       vramState

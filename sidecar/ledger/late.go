@@ -72,7 +72,7 @@ func (l *Ledger) blankPage(pl *pool, at uint32, why string) {
 	p.flags |= unknown
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		if rec := &pl.acts[a]; rec.born == p.born {
-			unsee(l.of(rec).room, nil, why)
+			unsee(l.of(rec).room, l.of(rec).recv, why)
 		}
 	}
 }

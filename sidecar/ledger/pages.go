@@ -83,6 +83,9 @@ func (l *Ledger) losesOwner(pl *pool, at uint32, p *page) {
 // handed out again.
 func (l *Ledger) generationEnds(pl *pool, p *page) {
 	unseen := pl.unseen(p)
+	if !p.written() && l.partlyFilled(pl, p) {
+		l.ownContent(p) // who reads the page next reads what came of it
+	}
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
 		rec.closed = rec.closed || !l.of(rec).open()
@@ -323,6 +326,7 @@ func (l *Ledger) readUnwritten(c *call, p *page) {
 // read notes that pages were read in their generation.
 func (l *Ledger) read(c *call) {
 	r := c.req
+	l.firstRead(c)
 	n := 0
 	for _, run := range c.f.Pages {
 		pages := c.pool.pages[run.First:run.End()]
@@ -339,5 +343,4 @@ func (l *Ledger) read(c *call) {
 	}
 	r.read = r.read || n > 0
 	l.stats.PagesRead += uint64(n)
-	l.firstRead(c)
 }

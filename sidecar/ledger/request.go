@@ -25,6 +25,7 @@ type request struct {
 	owned  int // pages that it reserved and still holds
 
 	admitted  uint64 // tick of its last admission, 0: none was seen
+	reserved  bool   // it was given pages, be they given back
 	aborted   bool   // said by this instance, and not admitted again since
 	ended     bool   // finished, rejected or aborted
 	finished  bool
@@ -70,6 +71,7 @@ func (r *request) sharing(pl *pool, at uint32, p *page) bool {
 // give remembers the order of a request's pages, which is that of its tokens.
 func (r *request) give(l *Ledger, pl *pool, run lifecycle.Run, tick uint64, shared bool) {
 	r.takenBack(pl)
+	r.reserved = true
 	if n := len(r.given); n > 0 {
 		last := &r.given[n-1]
 		if last.pool == pl.index && last.first+last.count == run.First && last.tick == tick && last.shared == shared {
@@ -128,6 +130,9 @@ func (l *Ledger) request(inst *instance, id, roomID string) *request {
 	}
 	r := inst.reqs[id]
 	if r == nil {
+		if r = l.christen(inst, id, roomID); r != nil {
+			return r
+		}
 		r = &request{inst: inst, id: id}
 		r.given, r.past = r.few[:0], r.back[:0]
 		r.party = l.parties.add(party{req: r, inst: inst.name, id: id})
@@ -137,6 +142,32 @@ func (l *Ledger) request(inst *instance, id, roomID string) *request {
 	} else if roomID != "" && r.room.id == "" {
 		l.rejoin(r, l.roomFor(roomID))
 	}
+	return r
+}
+
+// nameless begins the request of a room on an instance of which only the wire
+// tells, before anybody said its id.
+func (l *Ledger) nameless(inst *instance, rm *room) *request {
+	r := &request{inst: inst, wire: true}
+	r.party = l.parties.add(party{req: r, inst: inst.name})
+	l.join(r, rm)
+	return r
+}
+
+// christen gives the request of a room its id, if it had none until now.
+func (l *Ledger) christen(inst *instance, id, roomID string) *request {
+	rm := l.rooms[roomID]
+	if rm == nil || roomID == "" {
+		return nil
+	}
+	r := rm.on(inst)
+	if r == nil || r.id != "" || r.gone {
+		return nil
+	}
+	r.id, r.wire = id, false
+	l.parties.all[r.party].id = id
+	inst.reqs[id] = r
+	l.young(r)
 	return r
 }
 
@@ -174,15 +205,18 @@ func (l *Ledger) eachHolder(pl *pool, at uint32, each func(*request)) {
 // going reports whether what happens to r now bears on a verdict: it has not
 // ended, and if it is the sending half, what it sends is not judged yet.
 func (r *request) going() bool {
-	if r.inst.engine && (len(r.room.handoffs) == 0 || r.room.into(r.inst) != nil) {
-		return !r.ended
-	}
+	sends := false
 	for _, h := range r.room.handoffs {
-		if !h.judged {
-			return true
+		switch {
+		case h.recv == r.inst && r.inst.engine:
+			return !r.ended
+		case h.recv == r.inst || h.sentBy(r.inst):
+			if sends = true; !h.judged {
+				return true
+			}
 		}
 	}
-	return false
+	return r.inst.engine && !sends && !r.ended
 }
 
 // domain is the isolation that the engine was told to keep for r.

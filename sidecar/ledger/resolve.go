@@ -39,6 +39,9 @@ func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) (c call) {
 			c.void = true
 		}
 	}
+	if c.room != nil && c.room.named == nil && f.Room != "" && f.Room == c.room.id {
+		c.room.named = inst
+	}
 	l.touch(c.req, c.room)
 	return c
 }
@@ -77,7 +80,7 @@ func (l *Ledger) resolvePages(c *call) {
 // had ended, and a request anew where one comes under the id of another that
 // had finished.
 func (l *Ledger) renew(inst *instance, f *lifecycle.Fact) {
-	if rm := l.roomOf(f); rm != nil && (rm.renews(inst, f.Req) || f.Synthetic && len(rm.reqs) > 0 && rm.quiet()) {
+	if rm := l.roomOf(f); rm != nil && (rm.renews(inst, f.Req) || f.Synthetic && rm.allOver()) {
 		l.anew(rm)
 	}
 	if r := inst.reqs[f.Req]; r != nil && r.finished && r.room.quiet() {
@@ -119,9 +122,9 @@ func (l *Ledger) resolveStart(c *call) {
 	case c.pool == nil && len(f.Pages) > 0:
 		l.locate(c.inst, f.Pool, c.room)
 		c.tr.into.strange = true
-		c.void = true
 	case c.pool != nil && !l.fits(c.pool, f.Pages, c.room):
-		c.void = true
+		c.tr.into.strange = true
+		c.pool = nil
 	}
 }
 
@@ -130,7 +133,7 @@ func (l *Ledger) resolveStart(c *call) {
 func (l *Ledger) renewByTransfer(rm *room, inst *instance) *room {
 	h := rm.into(inst)
 	r := rm.on(inst)
-	if h == nil || !h.judged || r != nil && !r.ended || r == nil && !rm.quiet() {
+	if h == nil || !h.judged || r == nil || !r.ended {
 		return rm
 	}
 	return l.anew(rm)
@@ -156,6 +159,11 @@ func (l *Ledger) resolveTransfer(c *call) {
 	c.room = l.roomFor(f.Room)
 	c.tr = c.room.told(c.inst, peer, f.Xfer)
 	if c.tr == nil {
+		if t := c.inst.earlierRun(f, peer); t != nil {
+			c.tr, c.room = t, t.room
+		}
+	}
+	if c.tr == nil {
 		recv, send := c.inst, peer
 		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) {
 			recv, send = peer, c.inst
@@ -163,4 +171,15 @@ func (l *Ledger) resolveTransfer(c *call) {
 		c.tr = l.transfer(c.room, recv, send, c.inst, f.Xfer)
 	}
 	c.void = c.tr == nil
+}
+
+// earlierRun is the transfer that a completion or a drain speaks of if it runs in
+// a room that has begun anew since; the latest of several.
+func (i *instance) earlierRun(f *lifecycle.Fact, peer *instance) (found *transfer) {
+	for t := range i.running {
+		if t.xfer == f.Xfer && t.room.id == f.Room && (t.send == peer || t.recv == peer) && (found == nil || t.began() > found.began()) {
+			found = t
+		}
+	}
+	return found
 }

@@ -17,13 +17,14 @@ type room struct {
 	synthetic bool
 	violated  string // why, "" if not
 	unseen    []unseen
-	began     uint64 // tick
-	place     int    // in Ledger.alive
-	lastEnd   int64  // applied time at which a transfer of it ended last
-	listed    bool   // stands in the queue of ended rooms
-	said      bool   // its verdicts were given
-	revised   bool   // and given again
-	gone      bool   // forgotten
+	named     *instance // that named it first
+	began     uint64    // tick
+	place     int       // in Ledger.alive
+	lastEnd   int64     // applied time at which a transfer of it ended last
+	listed    bool      // stands in the queue of ended rooms
+	said      bool      // its verdicts were given
+	revised   bool      // and given again
+	gone      bool      // forgotten
 }
 
 // unseen is something that was not seen of a room at one of its instances, nil
@@ -63,6 +64,17 @@ func unseeRead(rm *room, inst *instance, what string) {
 		}
 	}
 	rm.unseen = append(rm.unseen, unseen{inst, what, true})
+}
+
+// blankAt reports whether something of the room was not seen at one of two
+// instances.
+func (rm *room) blankAt(recv, send *instance) bool {
+	for _, u := range rm.unseen {
+		if !u.own && (u.inst == nil || u.inst == recv || u.inst == send) {
+			return true
+		}
+	}
+	return false
 }
 
 // roomFor finds or begins a room; "" begins a private one.
@@ -153,6 +165,23 @@ func (rm *room) quiet() bool {
 		}
 	}
 	return true
+}
+
+// allOver reports whether a warm-up may begin the room anew: its requests are
+// over, where nothing says so with the judgement on what they received.
+func (rm *room) allOver() bool {
+	for _, r := range rm.reqs {
+		h := rm.into(r.inst)
+		if !r.over() || !r.inst.engine && !r.ended && (h == nil || !h.judged) {
+			return false
+		}
+	}
+	for _, h := range rm.handoffs {
+		if !h.judged {
+			return false
+		}
+	}
+	return len(rm.reqs) > 0
 }
 
 // anew begins a room again under the same id (a new request came into a room

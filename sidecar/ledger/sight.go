@@ -206,7 +206,9 @@ func (l *Ledger) loseFrom(inst *instance, of lifecycle.Src, what string) {
 			unsee(h.room, inst, what)
 		}
 		for t := range inst.running {
-			unsee(t.room, inst, what)
+			if !t.into.judged {
+				unsee(t.room, t.recv, what)
+			}
 		}
 	}
 }

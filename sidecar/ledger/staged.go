@@ -29,6 +29,7 @@ func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
 		l.stats.Elsewhere++
 		return
 	}
+	c.tr = owner
 	if owner.staged == nil {
 		owner.staged = map[*pool]stagedBytes{}
 	}

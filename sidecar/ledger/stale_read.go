@@ -135,6 +135,14 @@ func (l *Ledger) pend(c *call, pages []pendingPage) *pendingRead {
 	return pr
 }
 
+// vouchedFor leaves out what the judgement that the read brought about has seen
+// to be written.
+func (pr *pendingRead) vouchedFor() {
+	if pr != nil {
+		pr.pages = slices.DeleteFunc(pr.pages, func(pp pendingPage) bool { return pr.pool.pages[pp.at].written() })
+	}
+}
+
 // mutePending is for a loss: the write that a read waits for may be what was
 // lost, so that it accuses nobody.
 func (i *instance) mutePending() {

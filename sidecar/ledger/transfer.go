@@ -27,6 +27,7 @@ type transfer struct {
 	sources []named // on the sender
 	posted  int64   // bytes posted and not yet completed
 	staged  map[*pool]stagedBytes
+	doubts  []doubt // what its posts break if they land
 }
 
 // named are pages that a transfer names, of the generations of that tick.
@@ -126,6 +127,7 @@ func (l *Ledger) drain(t *transfer) {
 		t.drained = true
 		delete(t.recv.running, t)
 		delete(t.send.running, t)
+		l.dropDoubts(t)
 		l.retire(t.room)
 	}
 }

@@ -109,13 +109,10 @@ func (l *Ledger) namePages(c *call) {
 // reserveByWire begins the generations that a wire-only receiver names. They
 // are the room's, held by a request without an id.
 func (l *Ledger) reserveByWire(c *call) {
-	r := c.req
-	if r == nil {
-		r = &request{inst: c.inst, wire: true}
-		r.party = l.parties.add(party{req: r, inst: c.inst.name})
-		l.join(r, c.room)
-		c.req = r
+	if c.req == nil {
+		c.req = l.nameless(c.inst, c.room)
 	}
+	r := c.req
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
 			// Another sender's, or another try's, naming of what the room has is
@@ -164,16 +161,16 @@ func (l *Ledger) transferCompleted(c *call) {
 
 // unseenStart is for the completion of a transfer that its receiver did not
 // start. That is usual where one reservation covers several transfers of a
-// sender; but where nothing of that sender was started, or the receiver was out
-// of sight before, it began out of sight.
+// sender; but where nobody was seen to start anything and the sender is not
+// followed, or the receiver was out of sight before, it began out of sight.
 func (l *Ledger) unseenStart(t *transfer) {
 	h := t.into
 	if t.recvTick != 0 || h.judged {
 		return
 	}
 	late := t.recv.seenSince != 0 && (h.req == nil || !h.req.fullySeen())
-	begun := slices.ContainsFunc(h.transfers, func(o *transfer) bool { return o.send == t.send && o.began() != 0 })
-	if late || !begun {
+	silent := t.sendTick == 0 && !h.startedByReceiver() && (t.send.seenSince != 0 || !t.send.followed())
+	if late || silent {
 		h.latecomer = true
 		l.unwatch(h)
 	}

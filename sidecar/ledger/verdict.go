@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
@@ -66,7 +68,7 @@ func (rm *room) receivers() []*handoff {
 			started = append(started, h)
 		case h.began != 0:
 			named = append(named, h)
-		case h.req != nil && len(h.req.past)+h.req.owned > 0:
+		case h.req != nil && h.req.reserved && h.wasTold():
 			told = append(told, h)
 		}
 	}
@@ -77,6 +79,11 @@ func (rm *room) receivers() []*handoff {
 		return named
 	}
 	return told
+}
+
+// wasTold reports whether the instance was told of a completion.
+func (h *handoff) wasTold() bool {
+	return slices.ContainsFunc(h.transfers, func(t *transfer) bool { return t.outcome != lifecycle.OutcomeNone })
 }
 
 func (h *handoff) startedByReceiver() bool {
@@ -108,7 +115,7 @@ func (rm *room) notSeen(h *handoff) string {
 	switch {
 	case !h.completed:
 		return "the handoff was not completed"
-	case !h.startedByReceiver() && (h.req == nil || h.req.owned+len(h.req.past) == 0):
+	case !h.startedByReceiver() && (h.req == nil || !h.req.reserved):
 		return "no reservation was named"
 	case !h.proven:
 		return fmt.Sprintf("the data into %s were not watched", h.recv.name)
@@ -153,10 +160,10 @@ func (rm *room) firstInst() *instance {
 			return r.inst
 		}
 	}
-	if len(rm.reqs) > 0 {
+	if rm.named == nil && len(rm.reqs) > 0 {
 		return rm.reqs[0].inst
 	}
-	return nil
+	return rm.named
 }
 
 func (rm *room) isSynthetic() bool {

@@ -20,6 +20,7 @@ func (l *Ledger) writeAfterRelease(c *call, rec *activity, pl *pool, at uint32, 
 	if rec.born != p.born {
 		seen = "a write of its transfer landed after the page was handed out again"
 	}
-	l.accuse(finding.WriteAfterRelease, c.inst, l.of(rec).room.on(c.inst), l.of(rec).room, pl).
-		on(l, at, p.content).say("released", seen)
+	t := l.of(rec)
+	c.tr = t
+	l.wrongBytes(c, t, wrong{kind: finding.WriteAfterRelease, inst: c.inst, req: t.room.on(c.inst), room: t.room, pool: pl, at: at, claim: "released", seen: seen})
 }

@@ -71,7 +71,11 @@ func (l *Ledger) unnamedTarget(c *call, from *instance, pl *pool, at uint32, p *
 		}
 		l.name(pl, at, t, false)
 		t.targets = addNamed(t.targets, named{pl, at, 1, p.born})
-		return l.newestOf(pl, p, func(o *transfer) bool { return o == t })
+		pick := l.newestOf(pl, p, func(o *transfer) bool { return o == t })
+		if pick != 0 {
+			pl.acts[pick].implied = true
+		}
+		return pick
 	}
 	return 0
 }
@@ -170,7 +174,7 @@ func (l *Ledger) sourceRooms(c *call, from *instance) map[*room]bool {
 
 // strangersBytes: no transfer from that peer, open or ended, targets the page.
 func (l *Ledger) strangersBytes(c *call, pl *pool, at uint32, p *page) {
-	if pl.mute(p) || !c.inst.engine || !pl.promises(lifecycle.TransferStarted) || c.f.Outcome == lifecycle.Errored {
+	if pl.mute(p) || !c.inst.engine || !pl.promises(lifecycle.TransferStarted) || c.f.Outcome == lifecycle.Errored || c.f.Outcome == lifecycle.Posted {
 		return
 	}
 	var req *request
@@ -212,8 +216,8 @@ func (l *Ledger) runningAs(c *call) *transfer {
 	return nil
 }
 
-// sourceRead: the page at the source address was read for the transfer. It is
-// stale where it was not written in its present generation.
+// sourceRead: the pages at the source address were read for the transfer. They
+// are stale where they were not written in their present generation.
 func (l *Ledger) sourceRead(c *call, from *instance) {
 	st, _ := from.stretchAt(c.f.FromAddr.V)
 	if st == nil || st.bit < 0 || c.f.Outcome == lifecycle.Errored {
@@ -236,8 +240,11 @@ func (l *Ledger) staleSource(c *call, from *instance, pl *pool, at uint32, p *pa
 		return
 	}
 	var req *request
-	if p.flags&ownerRef != 0 {
+	if c.tr != nil {
+		req = c.tr.room.on(from)
+	}
+	if req == nil && p.flags&ownerRef != 0 {
 		req = l.parties.all[p.owner].req
 	}
-	l.accuse(finding.StaleRead, from, req, nil, pl).on(l, at, p.content).say("sent; "+claim, seen)
+	l.wrongBytes(c, c.tr, wrong{kind: finding.StaleRead, inst: from, req: req, pool: pl, at: at, claim: "sent; " + claim, seen: seen})
 }

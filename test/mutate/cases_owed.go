@@ -24,13 +24,13 @@ var casesOwed = []mutant{
 	{
 		rule: "case-03", clause: "told", file: "verdict.go",
 		off: "else the one that was told of the completion",
-		old: `case h.req != nil && len(h.req.past)+h.req.owned > 0:`,
+		old: `case h.req != nil && h.req.reserved && h.wasTold():`,
 		new: `case false:`,
 	},
 	{
 		rule: "case-03", clause: "told-had-reserved", file: "verdict.go",
 		off: "and had reserved",
-		old: `case h.req != nil && len(h.req.past)+h.req.owned > 0:`,
+		old: `case h.req != nil && h.req.reserved && h.wasTold():`,
 		new: `default:`,
 	},
 	{

@@ -75,6 +75,9 @@ func (o *oracle) apply(e *entry) {
 	}
 	i := o.inst(e.Inst)
 	r := o.makeKnown(e)
+	if i.pools[e.Pool] == nil && len(e.Pages) > 0 {
+		r.blur("it names a pool that was never opened")
+	}
 	pages := o.pagesOf(e.Inst, e.Pool, e.Pages)
 	c := o.accusations(e)
 	o.say(c)
@@ -169,7 +172,7 @@ func (o *oracle) admit(e *entry) {
 	if room := o.rooms[e.Room]; room != nil {
 		before := room.at[e.Inst]
 		another := before != nil && before.id != "" && before.id != e.Req && before.ended
-		if another || e.Synthetic && room.allOver() {
+		if another || e.Synthetic && o.allOver(room) {
 			o.newRoom(e.Room)
 		}
 	}

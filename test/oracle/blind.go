@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"slices"
+
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
@@ -81,7 +83,9 @@ func (o *oracle) loseRequests(i *instance) {
 	const why = "facts of the instance were lost"
 	i.missed = true
 	for _, r := range i.live() {
-		r.blur(why)
+		if !r.handedOver() {
+			r.blur(why)
+		}
 		r.lost = true
 	}
 	for _, r := range i.requests {
@@ -99,6 +103,22 @@ func (o *oracle) loseRequests(i *instance) {
 			h.blur(why)
 		}
 	}
+}
+
+// handedOver: it only sends, and what it sends was judged where it arrived.
+func (r *request) handedOver() bool {
+	if r.room == nil {
+		return false
+	}
+	sends := false
+	for _, h := range r.room.handoffs {
+		sent := slices.Contains(h.senders(), r.inst.name)
+		if h.receiver == r.inst.name || sent && !h.judged {
+			return false
+		}
+		sends = sends || sent
+	}
+	return sends
 }
 
 // blindByCoverage: coverage ends while a handoff into the instance is open.

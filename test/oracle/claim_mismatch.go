@@ -55,7 +55,7 @@ func (o *oracle) claimedPages(h *handoff) []*generation {
 // compareHalves: each sender names as many pages as the receiver names for it,
 // of pools whose pages have as many tokens.
 func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
-	if h.unseen != "" || h.room.unseen != "" || h.partial {
+	if h.blurred() != "" || h.partial {
 		return
 	}
 	for _, sender := range h.senders() {
@@ -108,9 +108,9 @@ func (h *handoff) senders() (names []string) {
 }
 
 // promptMismatch: both halves of a room are admitted with different prompts
-// (R20 b).
+// (R20 b). Warm-ups share a room, so they are not compared.
 func (o *oracle) promptMismatch(e *entry, r *request) {
-	if r.room == nil || !e.PromptTokens.Has {
+	if r.room == nil || !e.PromptTokens.Has || r.room.synthetic || e.Synthetic {
 		return
 	}
 	for _, other := range r.room.at {

@@ -103,7 +103,7 @@ func (o *oracle) foreignCache(e *entry, pages []*page, c *charges) {
 	r := o.who(e.Fact)
 	for _, pg := range pages {
 		wrong := !pg.held() || e.Req != "" && pg.ref(r) == nil
-		if wrong && pg.holdersKnown() {
+		if wrong && pg.holdersKnown() && o.standing(e, pg, r) == stranger {
 			c.add(finding.ForeignPage, e.Fact, o.by(e.Fact), pg, "the page was put into the cache", "its request does not hold it")
 		}
 	}

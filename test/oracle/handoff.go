@@ -42,12 +42,18 @@ func (r *room) blur(why string) {
 	}
 }
 
-// allOver: its requests, of which there is one, have ended, and its handoffs are
+// allOver: its requests, of which there is one, are over, and its handoffs are
 // judged (R15, warm-ups share a room).
-func (r *room) allOver() bool {
-	for _, req := range r.at {
-		if !req.ended {
-			return false
+func (o *oracle) allOver(r *room) bool {
+	any := false
+	for _, i := range o.instOrder {
+		for _, req := range i.requests {
+			if req.room != r {
+				continue
+			}
+			if any = true; !req.isOver() {
+				return false
+			}
 		}
 	}
 	for _, h := range r.handoffs {
@@ -55,7 +61,20 @@ func (r *room) allOver() bool {
 			return false
 		}
 	}
-	return len(r.at) > 0
+	return any
+}
+
+// isOver: it ended, or need not say so, and gave all back. Whether a request ended
+// that only sends, or of which no lifecycle stream tells, the judgement on its
+// handoffs says.
+func (r *request) isOver() bool {
+	if r.over {
+		return true
+	}
+	if !r.inst.engine {
+		return !r.runs()
+	}
+	return (r.ended || r.handedOver()) && !r.holds()
 }
 
 // request is the room's request on an instance; one without an id where nobody

@@ -60,7 +60,8 @@ type request struct {
 	stalled   bool  // said so
 	given     map[*pool][]given
 	read      []reading
-	unseen    string // the first thing about it that was not seen
+	unseen    string // the first thing about it that was not seen, which tells on what it sends too
+	unread    string // the same of what it read, which tells on nobody else
 }
 
 // reading is that a request read a page, and whether that was written locally
@@ -80,6 +81,13 @@ type given struct {
 func (r *request) blur(why string) {
 	if r != nil && r.unseen == "" {
 		r.unseen = why
+	}
+}
+
+// blurRead: whether something that it read was written is not known (R9).
+func (r *request) blurRead(why string) {
+	if r != nil && r.unread == "" {
+		r.unread = why
 	}
 }
 
@@ -248,6 +256,9 @@ func (o *oracle) merge(nameless, r *request) {
 	}
 	if nameless.unseen != "" {
 		r.blur(nameless.unseen)
+	}
+	if nameless.unread != "" {
+		r.blurRead(nameless.unread)
 	}
 }
 

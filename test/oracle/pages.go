@@ -208,7 +208,7 @@ func (o *oracle) give(pages []*page, r *request) {
 	for _, pg := range pages {
 		o.handOut(pg, r, false)
 		pg.refs = append(pg.refs, &reference{req: r, reserved: true})
-		pg.gen.unknown = r == nil
+		pg.gen.unknown = r == nil || r.id == "" && r.inst.engine // one that is known by another name, perhaps
 	}
 	r.gave(pages, false)
 }

@@ -47,7 +47,7 @@ func (o *oracle) restart(e *entry, i *instance) {
 		}
 	}
 	for _, r := range i.requests {
-		if r.runs() {
+		if r.runs() && !r.handedOver() {
 			r.blur("the instance restarted")
 		}
 		r.over, r.ended = true, true

@@ -46,7 +46,7 @@ func (o *oracle) unseenWrite(r *request, pages []*page) {
 		if pg.gen.unknown {
 			r.blur("it read a page that was not known")
 		} else if !o.written(pg.gen) && !o.accuses(pg.gen) {
-			r.blur("whether a page that it read was written")
+			r.blurRead("whether a page that it read was written")
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (o *oracle) decideRead(w *waitingRead) {
 		switch {
 		case o.writtenBy(u.gen, w.fact.Step):
 		case !o.accuses(u.gen):
-			w.req.blur("whether a page that it read was written")
+			w.req.blurRead("whether a page that it read was written")
 		default:
 			ch := c.of(finding.StaleRead, w.fact, who, u.gen.page.pool.name)
 			ch.claim, ch.observation = "the page was read", "it was not written in this generation"

@@ -16,7 +16,7 @@ func (o *oracle) verdicts() (all []finding.Verdict) {
 	for _, i := range o.instOrder {
 		for _, r := range i.requests {
 			if r.room == nil && r.id != "" {
-				why := cmp.Or(r.unseen, "nobody watched it")
+				why := cmp.Or(r.unseen, r.unread, "nobody watched it")
 				all = append(all, o.verdict(nil, r, i.name, finding.Unwitnessed, why))
 			}
 		}
@@ -27,6 +27,15 @@ func (o *oracle) verdicts() (all []finding.Verdict) {
 func (o *oracle) roomVerdicts(r *room) (all []finding.Verdict) {
 	for _, h := range r.handoffs {
 		if h.isReceiver() && len(h.transfers()) > 0 {
+			outcome, why := o.outcome(h)
+			all = append(all, o.verdict(r, h.request(), h.receiver, outcome, why))
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	for _, h := range r.handoffs {
+		if h.lastEnd != nil && h.request() != nil && len(h.request().given) > 0 { // it was told, and had reserved
 			outcome, why := o.outcome(h)
 			all = append(all, o.verdict(r, h.request(), h.receiver, outcome, why))
 		}
@@ -50,9 +59,9 @@ func (o *oracle) roomVerdicts(r *room) (all []finding.Verdict) {
 // outcome is clean where all of section 1 is met, else unwitnessed.
 func (o *oracle) outcome(h *handoff) (finding.Outcome, string) {
 	r := h.request()
-	unseen := cmp.Or(h.unseen, h.room.unseen)
+	unseen := h.blurred()
 	if r != nil {
-		unseen = cmp.Or(unseen, r.unseen)
+		unseen = cmp.Or(unseen, r.unread)
 	}
 	for _, missing := range []struct {
 		is  bool
@@ -69,6 +78,18 @@ func (o *oracle) outcome(h *handoff) (finding.Outcome, string) {
 		}
 	}
 	return finding.Clean, "everything owed was seen to be written"
+}
+
+// blurred is the first thing that was not seen of the handoff, or of the requests
+// on either side of it.
+func (h *handoff) blurred() string {
+	unseen := cmp.Or(h.unseen, h.room.unseen)
+	for _, inst := range append(h.senders(), h.receiver) {
+		if half := h.room.at[inst]; half != nil {
+			unseen = cmp.Or(unseen, half.unseen)
+		}
+	}
+	return unseen
 }
 
 // verdict is the outcome, unless a finding makes it violated.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -39,6 +40,10 @@ type request struct {
 // maxPages is the longest prompt, in pages.
 const maxPages = 10
 
+// warmUpRest lies between two warm-ups: a server warms itself up once, when it
+// starts, so that two never overlap in the room that they share.
+const warmUpRest = 60 * ms
+
 func (s *Sim) admitSomewhere(n int) {
 	r := &request{s: s, id: fmt.Sprintf("q%d", n), topic: s.upTo(2), answer: s.upTo(12)}
 	if s.chance(s.Mix.Domains) {
@@ -49,8 +54,8 @@ func (s *Sim) admitSomewhere(n int) {
 	if s.chance(s.Mix.Abort) {
 		r.doom = s.now + s.between(0, 60*ms)
 	}
-	if !s.warmup && s.chance(s.Mix.Synthetic) {
-		r.synthetic, s.warmup, r.looksUp = true, true, false
+	if s.now >= s.warmAt && s.chance(s.Mix.Synthetic) {
+		r.synthetic, s.warmAt, r.looksUp = true, math.MaxInt64, false
 		r.fake = s.chance(s.Mix.Fake)
 		s.hard(13, "a synthetic warm-up")
 	}
@@ -67,7 +72,7 @@ func (s *Sim) admitSomewhere(n int) {
 		r.p, p.r, s.acting = p, r, r
 		live()
 		if r.synthetic {
-			s.warmup = false
+			s.warmAt = s.now + warmUpRest
 		}
 		s.alive = slices.DeleteFunc(s.alive, func(other *request) bool { return other == r })
 		s.live--

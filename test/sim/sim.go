@@ -58,8 +58,8 @@ type Sim struct {
 	xfers         int
 	closing       bool
 	expected      map[verdictKey]Expected
-	warmup        bool // one is under way in room 0
-	blind         int  // blind findings that valid traffic deserves
+	warmAt        int64 // from when on another warm-up may begin in room 0
+	blind         int   // blind findings that valid traffic deserves
 }
 
 // New prepares a cluster. Nothing has happened yet.
