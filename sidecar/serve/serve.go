@@ -1,0 +1,194 @@
+// Package serve is the HTTP end of a sidecar: metrics, health, and what was found
+// of late.
+//
+//	/livez             it runs
+//	/healthz           it sees: the stream of at least one engine is live
+//	/metrics           for Prometheus, OpenMetrics with exemplars if asked for
+//	/api/v1/findings   the last findings, ?since=ID&limit=N; /api/v1/verdicts alike
+//	/api/v1/state      how each engine and the judge stand
+//
+// It imports sidecar/report. It promises: nothing but the two health paths is
+// answered without the token, if there is one; an address that strangers may
+// reach is refused without one; connections, requests and answers are bounded in
+// number, size and time.
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/kvwitness/kvwitness/sidecar/report"
+)
+
+// Bounds of the server.
+const (
+	MaxConnections = 64
+	maxScrapes     = 4
+	maxHeader      = 16 << 10
+	readTimeout    = 5 * time.Second
+	writeTimeout   = 10 * time.Second
+	idleTimeout    = time.Minute
+	minToken       = 16
+)
+
+// ErrOpen is returned for an address that strangers may reach without a token.
+var ErrOpen = errors.New("not a private address: name a token_file")
+
+// ErrToken is returned for a token that is easily guessed.
+var ErrToken = fmt.Errorf("the token is shorter than %d characters", minToken)
+
+// Source is what is served.
+type Source struct {
+	Metrics prometheus.Gatherer
+	// Sees reports whether anything is seen, and what is not.
+	Sees     func() (ok bool, why []string)
+	Findings func(since uint64, limit int) []report.Entry
+	Verdicts func(since uint64, limit int) []report.Entry
+	State    func() any
+}
+
+// Server serves until it is closed.
+type Server struct {
+	web  *http.Server
+	addr net.Addr
+	done chan struct{}
+}
+
+// Listen serves src at address; token may be "".
+func Listen(ctx context.Context, address, token string, src Source) (*Server, error) {
+	if err := allowed(address, token); err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen for scrapes: %w", err)
+	}
+	s := &Server{addr: l.Addr(), done: make(chan struct{}), web: &http.Server{
+		Handler: handler(token, src), MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
+	}}
+	go func() {
+		defer close(s.done)
+		_ = s.web.Serve(limit(l, MaxConnections))
+	}()
+	return s, nil
+}
+
+// allowed refuses what strangers could reach.
+func allowed(address, token string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return fmt.Errorf("listen at %s: %w", address, err)
+	}
+	if token != "" {
+		if len(token) < minToken {
+			return ErrToken
+		}
+		return nil
+	}
+	ip, err := netip.ParseAddr(host)
+	if err == nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast()) || host == "localhost" {
+		return nil
+	}
+	return fmt.Errorf("listen at %s: %w", address, ErrOpen)
+}
+
+// URL of the server.
+func (s *Server) URL() string { return "http://" + s.addr.String() }
+
+// Close ends it, at once for those who still wait when ctx ends.
+func (s *Server) Close(ctx context.Context) error {
+	err := s.web.Shutdown(ctx)
+	if err != nil {
+		err = s.web.Close()
+	}
+	<-s.done
+	return err
+}
+
+func handler(token string, src Source) http.Handler {
+	open, mux := http.NewServeMux(), http.NewServeMux()
+	open.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, map[string]string{"status": "ok"})
+	})
+	open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, src) })
+	open.Handle("/", guarded(token, mux))
+	mux.Handle("GET /metrics", promhttp.HandlerFor(src.Metrics, promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout,
+	}))
+	mux.HandleFunc("GET /api/v1/findings", list("findings", src.Findings))
+	mux.HandleFunc("GET /api/v1/verdicts", list("verdicts", src.Verdicts))
+	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, src.State()) })
+	return open
+}
+
+func health(w http.ResponseWriter, src Source) {
+	ok, why := src.Sees()
+	status, word := http.StatusOK, "ok"
+	if !ok {
+		status, word = http.StatusServiceUnavailable, "blind"
+	}
+	answer(w, status, map[string]any{"status": word, "not_seen": why})
+}
+
+// guarded asks for the token, in a time that does not tell how much of it is right.
+func guarded(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
+	}
+	want := sha256.Sum256([]byte(token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+		got := sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			answer(w, http.StatusUnauthorized, map[string]string{"error": "a token is needed"})
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// list serves entries, the oldest first.
+func list(name string, of func(since uint64, limit int) []report.Entry) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		since, limit := uint64(0), report.Kept
+		if text := r.FormValue("since"); text != "" {
+			n, err := strconv.ParseUint(text, 10, 64)
+			if err != nil {
+				answer(w, http.StatusBadRequest, map[string]string{"error": "since is not the id of an entry"})
+				return
+			}
+			since = n
+		}
+		if text := r.FormValue("limit"); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				answer(w, http.StatusBadRequest, map[string]string{"error": "limit is not a number above 0"})
+				return
+			}
+			limit = min(n, limit)
+		}
+		answer(w, http.StatusOK, map[string]any{name: of(since, limit)})
+	}
+}
+
+func answer(w http.ResponseWriter, status int, body any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.MarshalWrite(w, body, json.Deterministic(true)) // who hangs up gets no answer
+}
