@@ -1,5 +1,6 @@
 # Everything here needs Go, gcc (for the race detector) and make; test also wants
-# what test/peers/ready.sh sees to.
+# what test/peers/ready.sh sees to, and generate clang-16 and llvm-16 for what runs
+# in the kernel (bpf/). Building needs no clang: what it makes is committed.
 # What is made goes to bin/ and dist/, which git ignores.
 
 SHELL := /bin/bash

@@ -1,0 +1,257 @@
+package verbs_test
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/kvwitness/kvwitness/bpf/target"
+	"github.com/kvwitness/kvwitness/bpf/verbs"
+)
+
+// Addresses that testdata/target.c posts at.
+const remote, local = 0x100000000, 0x200000000
+
+// Promise: whatever is posted, of however many requests and scatter entries, is
+// seen to the byte, merged where it is contiguous on both sides; with bpf_loop
+// and without.
+func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
+	dir := build(t)
+	for _, short := range []bool{false, true} {
+		w := load(t, verbs.Options{ShortChains: short})
+		p := connected(t, dir, w)
+		for _, c := range []struct {
+			n, sges, bytes, gap int
+			op                  verbs.Op
+			last                bool
+		}{
+			{1, 1, 65536, 0, verbs.OpWrite, false},
+			{16, 1, 65536, 0, verbs.OpWrite, false},
+			{16, 1, 4096, 4096, verbs.OpWriteImm, false},
+			{256, 1, 65536, 0, verbs.OpWrite, false},
+			{256, 1, 65536, 64, verbs.OpRead, false},
+			{100, 3, 1000, 8, verbs.OpWrite, true},
+			{7, 32, 512, 0, verbs.OpRead, true},
+			{3, 1, 100, 0, 2 /* IBV_WR_SEND: moves nothing one-sided */, false},
+		} {
+			last := 0
+			if c.last {
+				last = 1
+			}
+			p.do(t, "post %d %d %d %d %d %d", c.n, c.sges, c.bytes, c.gap, c.op, last)
+			got := posted(t, w.records(t))
+			want := expected(c.n, c.sges, c.bytes, c.gap, c.op, c.last)
+			if !slices.Equal(got.Extents, want) || int(got.Requests) != c.n || got.Number != 17 || got.Flags != 0 {
+				t.Errorf("short chains %v, %+v:\n got %d requests of QP %d, flags %d, %v\nwant %v", short, c, got.Requests, got.Number, got.Flags, got.Extents, want)
+			}
+		}
+		if n, err := w.Counters(); err != nil || n.LostRing+n.LostBusy+n.LostCalls != 0 || n.Calls != 8 {
+			t.Errorf("counters %+v, %v", n, err)
+		}
+	}
+}
+
+// posted joins the records of one call.
+func posted(t *testing.T, all []any) verbs.Posted {
+	t.Helper()
+	var sum verbs.Posted
+	for i, p := range of[verbs.Posted](all) {
+		if i == 0 {
+			sum = p
+			continue
+		}
+		sum.Requests += p.Requests
+		sum.Extents = append(sum.Extents, p.Extents...)
+		sum.Flags |= p.Flags
+	}
+	return sum
+}
+
+// expected is what a chain should be seen as.
+func expected(n, sges, bytes, gap int, op verbs.Op, last bool) []verbs.Extent {
+	if op == 2 {
+		return nil
+	}
+	var all []verbs.Extent
+	r, l := uint64(remote), uint64(local)
+	size := uint64(sges * bytes)
+	for i := range n {
+		signaled := !last || i == n-1
+		if k := len(all) - 1; k >= 0 && gap == 0 && all[k].Signaled == signaled {
+			all[k].Bytes += size
+			all[k].Requests++
+			all[k].WRID = uint64(i + 1)
+		} else {
+			all = append(all, verbs.Extent{Remote: r, Local: l, Bytes: size, WRID: uint64(i + 1), RKey: 42, Requests: 1, Op: op, Signaled: signaled})
+		}
+		r, l = r+size+uint64(gap), l+size
+	}
+	return all
+}
+
+// Promise: the peer of a QP, registrations with the address that remote sides
+// name, and the end of each are told.
+func TestConnectionsAndRegistrationsAreTold(t *testing.T) {
+	w := load(t, verbs.Options{})
+	p := start(t, build(t))
+	if err := w.Watch(p.pid()); err != nil {
+		t.Fatal(err)
+	}
+	p.do(t, "open")
+	p.do(t, "qp 17 99")
+	all := w.records(t)
+	qps := of[verbs.QP](all)
+	if len(of[verbs.Context](all)) != 1 || len(qps) != 1 {
+		t.Fatalf("records %+v", all)
+	}
+	if q := qps[0]; q.Number != 17 || q.DestQP != 99 || q.Mask != verbs.AttrState|verbs.AttrAV|verbs.AttrDestQP || !q.GlobalGID || q.DestGID != [16]byte(slices.Repeat([]byte{0xab}, 16)) || int(q.PID) != p.pid() {
+		t.Errorf("QP %+v", q)
+	}
+	plain, _ := strconv.Atoi(p.do(t, "reg 8192"))
+	dmabuf, _ := strconv.Atoi(p.do(t, "dmabuf 4096"))
+	p.do(t, "end")
+	all = w.records(t)
+	regions := of[verbs.Region](all)
+	if len(regions) != 2 {
+		t.Fatalf("records %+v", all)
+	}
+	if r := regions[0]; r.Addr != 0x8000000000 || r.Bytes != 8192 || int(r.RKey) != plain || r.DMABuf {
+		t.Errorf("plain registration %+v, rkey %d", r, plain)
+	}
+	if r := regions[1]; r.Addr != 0x9000000000 || r.Bytes != 4096 || int(r.RKey) != dmabuf || !r.DMABuf {
+		t.Errorf("dmabuf registration %+v, rkey %d", r, dmabuf)
+	}
+	var gone []verbs.Kind
+	for _, g := range of[verbs.Gone](all) {
+		gone = append(gone, g.What)
+	}
+	if want := []verbs.Kind{verbs.KindRegionGone, verbs.KindQPGone, verbs.KindContextGone}; !slices.Equal(gone, want) {
+		t.Errorf("ends %v, want %v", gone, want)
+	}
+}
+
+// Promise: requests of the extended API are seen as those of post_send are, and
+// bytes that a request carries inline are said to be unseen.
+func TestExtendedAPIIsSeen(t *testing.T) {
+	w := load(t, verbs.Options{})
+	p := connected(t, build(t), w)
+	told := make(chan string)
+	go func() { told <- p.do(t, "ext 5") }()
+	all := w.records(t)
+	<-told
+	all = append(all, w.records(t)...)
+	if len(w.errs) > 0 {
+		t.Fatal(w.errs)
+	}
+	got := posted(t, all)
+	want := []verbs.Extent{
+		{Remote: remote, Local: local, Bytes: 6 * 4096, WRID: 2, RKey: 42, Requests: 2, Op: verbs.OpWrite},
+		{Remote: 0x300000000, Local: 0x400000000, Bytes: 512, WRID: 3, RKey: 42, Requests: 1, Op: verbs.OpRead, Signaled: true},
+	}
+	if !slices.Equal(got.Extents, want) || got.Requests != 4 || got.Flags != verbs.Truncated {
+		t.Errorf("%d requests, flags %d, %+v", got.Requests, got.Flags, got.Extents)
+	}
+}
+
+// Promise: with Completions, each signalled request's end is told, with its
+// status.
+func TestCompletionsAreTold(t *testing.T) {
+	w := load(t, verbs.Options{Completions: true})
+	p := connected(t, build(t), w)
+	p.do(t, "post 20 1 4096 0 0 0")
+	p.do(t, "fail 10")
+	p.do(t, "post 2 1 4096 0 0 0")
+	if n := p.do(t, "poll 64"); n != "22" {
+		t.Fatalf("polled %s", n)
+	}
+	p.do(t, "poll 64") // empty: says nothing
+	all := of[verbs.Completed](w.records(t))
+	if len(all) != 1 || len(all[0].All) != 22 {
+		t.Fatalf("records %+v", all)
+	}
+	for i, c := range all[0].All {
+		want := verbs.Completion{WRID: uint64(i + 1), Number: 17}
+		if i >= 20 {
+			want = verbs.Completion{WRID: uint64(i - 19), Number: 17, Status: 10}
+		}
+		if c != want {
+			t.Errorf("completion %d is %+v, want %+v", i, c, want)
+		}
+	}
+}
+
+// Promise: what a hostile process posts is followed within bounds, and a record
+// says what was cut or could not be read.
+func TestHostileRequestsAreCutAndSaid(t *testing.T) {
+	dir := build(t)
+	for _, short := range []bool{false, true} {
+		w := load(t, verbs.Options{ShortChains: short})
+		p := connected(t, dir, w)
+		for how, want := range map[string]verbs.Flags{
+			"loop": verbs.Truncated, "huge": 0, "entries": verbs.Truncated | verbs.Unreadable,
+			"negative": verbs.Truncated | verbs.Unreadable, "wild": verbs.Unreadable,
+		} {
+			p.do(t, "hostile %s", how)
+			got := posted(t, w.records(t))
+			switch {
+			case got.Requests == 0 || got.Flags&^want != 0 || want != 0 && got.Flags == 0:
+				t.Errorf("short chains %v, %s: %d requests, flags %d of %d", short, how, got.Requests, got.Flags, want)
+			case how == "huge" && got.Extents[0].Bytes != 0xffffffff:
+				t.Errorf("a scatter entry of 4 GiB is seen as %d bytes", got.Extents[0].Bytes)
+			}
+		}
+	}
+}
+
+// Promise: an address out of the process's memory is attached to only where a
+// function of a verbs provider starts.
+func TestForgedAddressesAreRefused(t *testing.T) {
+	w := load(t, verbs.Options{})
+	p := connected(t, build(t), w)
+	for how, want := range map[string]error{
+		"libc": verbs.ErrNotProvider, "middle": target.ErrNotAFunction, "nowhere": verbs.ErrNotProvider,
+	} {
+		w.errs = nil
+		p.do(t, "forge %s", how)
+		w.records(t)
+		if len(w.errs) != 1 || !errors.Is(w.errs[0], want) {
+			t.Errorf("%s: %v, want %v", how, w.errs, want)
+		}
+	}
+}
+
+// Promise: calls of a process that is not watched say nothing, though the same
+// files are attached to.
+func TestOthersAreNotSeen(t *testing.T) {
+	dir := build(t)
+	w := load(t, verbs.Options{Completions: true})
+	connected(t, dir, w)
+	other := start(t, dir)
+	other.do(t, "open")
+	other.do(t, "qp 17 99")
+	other.do(t, "post 16 1 4096 0 0 0")
+	other.do(t, "poll 64")
+	other.do(t, "reg 4096")
+	if all := w.records(t); len(all) != 0 {
+		t.Errorf("records of a process that is not watched: %+v", all)
+	}
+}
+
+// Promise: a process without libibverbs, or that is gone, is an error that says
+// so, and costs nothing else.
+func TestProcessesThatCannotBeWatchedAreErrors(t *testing.T) {
+	w := load(t, verbs.Options{})
+	if err := w.Watch(1 << 30); err == nil {
+		t.Error("a process that does not exist is watched")
+	}
+	p := connected(t, build(t), w)
+	p.cmd.Process.Kill()
+	p.cmd.Wait()
+	if err := w.Watch(p.pid()); err == nil {
+		t.Error("a process that ended is watched")
+	}
+	if err := w.Unwatch(p.pid()); err != nil {
+		t.Error(err)
+	}
+}

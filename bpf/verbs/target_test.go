@@ -1,0 +1,163 @@
+package verbs_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kvwitness/kvwitness/bpf/verbs"
+)
+
+// process is a running target (testdata/target.c) that does what it is told.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// build compiles the stub library, the stub provider (stripped, as
+// distributions ship them) and the target. It needs gcc and libibverbs-dev.
+func build(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	src, err := filepath.Abs("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	provider, library := filepath.Join(dir, "libstub-rdmav34.so"), filepath.Join(dir, "libibverbs.so.1")
+	for _, args := range [][]string{
+		{"gcc", "-shared", "-fPIC", "-O1", "-s", "-Wl,-soname,libstub-rdmav34.so", "-o", provider, filepath.Join(src, "provider.c")},
+		{"gcc", "-shared", "-fPIC", "-O1", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script=" + filepath.Join(src, "libibverbs.map"), "-o", library, filepath.Join(src, "libibverbs.c"), provider},
+		{"gcc", "-O1", "-o", filepath.Join(dir, "target"), filepath.Join(src, "target.c"), library, provider, "-ldl", "-Wl,-rpath," + dir},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s (the tests of verbs need gcc and libibverbs-dev): %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	return dir
+}
+
+// start runs the target and waits until it is ready.
+func start(t testing.TB, dir string) *process {
+	t.Helper()
+	p := &process{cmd: exec.Command(filepath.Join(dir, "target"))}
+	p.cmd.Stderr = os.Stderr
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.cmd.Process.Kill(); p.cmd.Wait() })
+	p.in, p.out = in, bufio.NewReader(out)
+	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
+		t.Fatalf("the target said %q: %v", line, err)
+	}
+	return p
+}
+
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// do gives the target a command and returns what it says before "done".
+func (p *process) do(t testing.TB, format string, args ...any) string {
+	t.Helper()
+	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
+		t.Fatal(err)
+	}
+	line, err := p.out.ReadString('\n')
+	if err != nil || !strings.HasSuffix(line, "done\n") {
+		t.Fatalf("%s: the target said %q: %v", fmt.Sprintf(format, args...), line, err)
+	}
+	return strings.TrimSpace(strings.TrimSuffix(line, "done\n"))
+}
+
+// watcher reads a probe's records and attaches to what they bring, as the probe
+// process does.
+type watcher struct {
+	*verbs.Probe
+	errs []error // of attaching
+}
+
+func load(t testing.TB, opts verbs.Options) *watcher {
+	t.Helper()
+	p, err := verbs.Load(opts)
+	if err != nil {
+		t.Fatalf("%v (the tests of verbs need root)", err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &watcher{Probe: p}
+}
+
+// records reads until nothing comes for a while.
+func (w *watcher) records(t testing.TB) []any {
+	t.Helper()
+	var all []any
+	for {
+		r, err := w.Read(time.Now().Add(150 * time.Millisecond))
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch r := r.(type) {
+		case verbs.Context:
+			w.note(w.AttachContext(r))
+		case verbs.QP:
+			w.note(w.AttachContext(r.Context))
+		case verbs.Extended:
+			w.note(w.AttachExtended(r))
+		}
+		all = append(all, r)
+	}
+}
+
+func (w *watcher) note(err error) {
+	if err != nil {
+		w.errs = append(w.errs, err)
+	}
+}
+
+// connected starts a target that has a connected QP, watched from the start.
+func connected(t testing.TB, dir string, w *watcher) *process {
+	t.Helper()
+	p := start(t, dir)
+	if err := w.Watch(p.pid()); err != nil {
+		t.Fatal(err)
+	}
+	p.do(t, "open")
+	p.do(t, "qp 17 99")
+	w.records(t)
+	if len(w.errs) > 0 {
+		t.Fatal(w.errs)
+	}
+	return p
+}
+
+// of are the records of one type.
+func of[T any](all []any) []T {
+	var some []T
+	for _, r := range all {
+		if r, ok := r.(T); ok {
+			some = append(some, r)
+		}
+	}
+	return some
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* Records of the verbs probes, as user space reads them (bpf/verbs/record.go). */
+#pragma once
+
+#define MAX_EXTENTS 64   /* of one record; a chain may need several */
+#define MAX_CHAIN   1024 /* work requests followed in one call */
+#define SHORT_CHAIN 256  /* before Linux 5.17 */
+#define MAX_SGES    32   /* scatter entries of one request */
+#define MAX_WCS     64   /* completions of one poll */
+
+/* Functions in struct ibv_qp_ex, from wr_rdma_read to wr_complete. */
+#define QP_EX_FUNCTIONS     216
+#define QP_EX_NUM_FUNCTIONS 15
+
+enum kind {
+	KIND_CONTEXT = 1, /* a device was opened */
+	KIND_EXTENDED,    /* a QP with the extended API */
+	KIND_QP,          /* a QP was connected */
+	KIND_QP_GONE,
+	KIND_CONTEXT_GONE,
+	KIND_REGION,
+	KIND_REGION_GONE,
+	KIND_POSTED,
+	KIND_COMPLETED,
+};
+
+enum flag {
+	TRUNCATED = 1, /* something was longer than is followed: the rest was not seen */
+	UNREADABLE = 2, /* memory that a pointer named could not be read */
+};
+
+struct head {
+	u64 time; /* CLOCK_MONOTONIC, ns */
+	u32 tgid;
+	u32 tid;
+	u16 kind;
+	u16 flags;
+	u32 n; /* entries that follow, where there are any */
+};
+
+struct context {
+	struct head head;
+	u64 context;
+	u64 post_send;
+	u64 poll_cq;
+	u64 abi_compat; /* all ones in a context of this layout */
+};
+
+struct extended {
+	struct head head;
+	u64 qp;
+	u64 context;
+	u32 qp_num;
+	u32 pad;
+	u64 functions[QP_EX_NUM_FUNCTIONS]; /* ibv_qp_ex from wr_rdma_read on */
+};
+
+struct gone {
+	struct head head;
+	u64 what;
+};
+
+struct qp {
+	struct head head;
+	u64 qp;
+	u64 context;
+	u64 post_send; /* of its context, where that was opened unseen */
+	u64 poll_cq;
+	u64 abi_compat;
+	u32 qp_num;
+	u32 mask; /* ibv_qp_attr_mask */
+	u32 state;
+	u32 dest_qp_num;
+	u8 dgid[16];
+	u32 is_global;
+	u32 dlid;
+};
+
+struct region {
+	struct head head;
+	u64 mr;
+	u64 addr; /* as remote sides name it (iova) */
+	u64 bytes;
+	u32 rkey;
+	u32 lkey;
+	u32 dmabuf;
+	u32 pad;
+};
+
+struct extent {
+	u64 remote;
+	u64 local;
+	u64 bytes;
+	u64 wr_id; /* of its last request */
+	u32 rkey;
+	u32 requests;
+	u8 op; /* IBV_WR_ */
+	u8 signaled;
+	u8 pad[6];
+};
+
+struct posted {
+	struct head head; /* n extents */
+	u64 context;
+	u64 qp;
+	u32 qp_num;
+	u32 requests; /* all of the record's, those that move no bytes one-sided too */
+	struct extent extents[MAX_EXTENTS];
+};
+
+struct completion {
+	u64 wr_id;
+	u32 qp_num;
+	u32 status; /* ibv_wc_status */
+};
+
+struct completed {
+	struct head head;
+	u64 context;
+	struct completion all[MAX_WCS];
+};
