@@ -21,11 +21,18 @@ func loadConfig(cmd *cobra.Command) (config.Config, config.Origin, error) {
 
 // logger logs what the settings ask for.
 func logger(cfg config.Log, notes io.Writer) *slog.Logger {
-	var level slog.Level
-	// The settings allow only names that slog knows.
-	_ = level.UnmarshalText([]byte(cfg.Level))
+	return leveled(cfg.Format, levelOf(cfg.Level), notes)
+}
+
+// levelOf is the level of that name. The settings allow only names that slog knows.
+func levelOf(name string) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(name))
+	return level
+}
+
+func leveled(format string, level slog.Leveler, notes io.Writer) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
-	if cfg.Format == "json" {
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(notes, options))
 	}
 	return slog.New(slog.NewTextHandler(notes, options))

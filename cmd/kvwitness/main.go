@@ -1,6 +1,6 @@
 // Command kvwitness is the second pair of eyes on page ownership in LLM
-// servers. Today it judges recorded traces (replay), explains what it finds
-// (explain) and shows its settings (config).
+// servers: it follows running engines (sidecar), judges recorded traces (replay),
+// explains what it finds (explain) and shows its settings (config).
 package main
 
 import (
@@ -59,6 +59,6 @@ data was exposed where they do not agree.`,
 	}
 	root.SetVersionTemplate("kvwitness {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
-	root.AddCommand(replayCommand(), explainCommand(), configCommand(), metricsCommand())
+	root.AddCommand(sidecarCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
 	return root
 }

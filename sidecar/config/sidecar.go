@@ -22,6 +22,7 @@ type Sidecar struct {
 	EventsDir     string
 	Listen        string
 	TokenFile     string
+	EngineKeyFile string
 	Shadow        bool
 	Record        string
 	RecordBytes   int

@@ -14,8 +14,10 @@ const (
 	// MinDelay is the delay with which facts are expected at least: engines tell
 	// what happened in turns of two milliseconds.
 	MinDelay = 3 * time.Millisecond
+	// FirstDelay is expected of a source of which nothing is known yet.
+	FirstDelay = 50 * time.Millisecond
 	// MaxDelay is the longest delay that is waited for.
-	MaxDelay = 100 * time.Millisecond
+	MaxDelay = 250 * time.Millisecond
 	// HoldLimit is how long a source that catches up may hold the others back; a
 	// tenth of the time that passes otherwise is given back to it.
 	HoldLimit = time.Second
@@ -44,6 +46,7 @@ type Intake struct {
 
 	before int64 // Now of the last Take: what was sent until then has come by now
 	low    int64 // how far time has come
+	slack  int64 // what the caller's oversleeping makes everybody's delay at least
 }
 
 // New returns an Intake without sources.
@@ -68,7 +71,7 @@ func (in *Intake) Wake() <-chan struct{} { return in.wake }
 func (in *Intake) Open(inst string, standing func() Standing) *Source {
 	s := &Source{
 		in: in, inst: inst, standing: standing,
-		delay: MinDelay.Nanoseconds(), last: math.MinInt64, credit: HoldLimit.Nanoseconds(), seen: in.cfg.Now(),
+		delay: FirstDelay.Nanoseconds(), last: math.MinInt64, credit: HoldLimit.Nanoseconds(), seen: in.cfg.Now(),
 	}
 	s.room = sync.NewCond(&s.mu)
 	in.mu.Lock()
@@ -109,11 +112,17 @@ func (in *Intake) Take(each func(*lifecycle.Fact)) (low int64, more bool) {
 	return in.low, more
 }
 
+// Overslept tells that the caller of Take woke so much later than it wanted to.
+func (in *Intake) Overslept(by time.Duration) {
+	in.slack = max(in.slack, min(2*by, MaxDelay).Nanoseconds())
+}
+
 // reached is the least that the sources have reached at now.
 func (in *Intake) reached(sources []*Source, now, passed int64) int64 {
-	low := now - MinDelay.Nanoseconds()
+	in.slack = max(halved(in.slack, passed), MinDelay.Nanoseconds())
+	low := now - in.slack
 	for _, s := range sources {
-		low = min(low, s.reached(now, passed))
+		low = min(low, s.reached(now, passed, in.slack))
 	}
 	return low
 }

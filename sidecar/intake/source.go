@@ -3,6 +3,7 @@ package intake
 import (
 	"context"
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -61,7 +62,7 @@ type Source struct {
 	stand   Standing
 	began   int64 // when it began to catch up
 	last    int64 // time of the last fact
-	delay   int64 // with which facts came of late, at least MinDelay
+	delay   int64 // with which facts are expected, at least MinDelay
 	seen    int64 // when delay was measured last
 	credit  int64 // what is left of HoldLimit
 	arrival ring
@@ -140,31 +141,38 @@ func (s *Source) waitForRoom(ctx context.Context, n int) {
 	}
 }
 
-// measure learns with which delay facts come: the longest of late, halved each
-// second.
+// measure learns with which delay facts come: twice the longest of late.
 func (s *Source) measure(t, now int64) {
 	if s.stand != Live {
 		return
 	}
-	s.delay = halved(s.delay, now-s.seen)
-	s.seen = now
-	s.delay = min(max(s.delay, now-t, MinDelay.Nanoseconds()), MaxDelay.Nanoseconds())
+	s.decay(now)
+	s.delay = min(max(s.delay, 2*(now-t)), MaxDelay.Nanoseconds())
 }
 
-// halved is v after it has lost half of itself each second.
+func (s *Source) decay(now int64) {
+	if now > s.seen {
+		s.delay = max(halved(s.delay, now-s.seen), MinDelay.Nanoseconds())
+		s.seen = now
+	}
+}
+
+// halving is the time in which an expected delay falls to half.
+const halving = int64(2 * time.Second)
+
+// halved is v after it has lost half of itself each time that halving passed.
 func halved(v, passed int64) int64 {
-	const second = 1e9
-	for ; passed >= second && v > 0; passed -= second {
+	for ; passed >= halving && v > 0; passed -= halving {
 		v /= 2
 	}
 	if passed <= 0 {
 		return v
 	}
-	return v - v/2*passed/second
+	return int64(float64(v) * (1 - float64(passed)/float64(2*halving)))
 }
 
 // reached is how far the source has come at now; passed is since the last time.
-func (s *Source) reached(now, passed int64) int64 {
+func (s *Source) reached(now, passed, slack int64) int64 {
 	stand := s.standing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +183,7 @@ func (s *Source) reached(now, passed int64) int64 {
 		s.began = now
 	}
 	s.stand = stand
-	s.delay, s.seen = max(halved(s.delay, now-s.seen), MinDelay.Nanoseconds()), max(now, s.seen)
+	s.decay(now)
 	if stand == CatchingUp && s.credit > 0 && !s.quiet(now) {
 		s.credit -= passed
 		s.stats.HeldBack += passed
@@ -187,7 +195,7 @@ func (s *Source) reached(now, passed int64) int64 {
 	if stand == Away {
 		return now
 	}
-	return max(s.last, now-s.delay)
+	return max(s.last, now-max(s.delay, slack))
 }
 
 // quiet reports whether a source that catches up has said something, and then

@@ -37,6 +37,7 @@ type Config struct {
 	Name, URL, Instance, Events, Replay string
 	Node                                string // where it runs
 	Dir                                 string // of the sockets; "": the default one
+	Key                                 string // to show at its HTTP endpoints; "": none
 	Poll                                time.Duration
 	SnapshotBytes, Pages                int
 	Log                                 *slog.Logger
@@ -73,7 +74,7 @@ func New(cfg Config, in *intake.Intake) (*Follower, error) {
 	f := &Follower{cfg: cfg, in: in, target: make(chan target, 1), guard: newGuard(cfg.Pages), been: map[string]struct{}{}}
 	if cfg.URL != "" {
 		var err error
-		if f.poll, err = newPoller(cfg.URL); err != nil {
+		if f.poll, err = newPoller(cfg.URL, cfg.Key); err != nil {
 			return nil, err
 		}
 	}

@@ -69,17 +69,18 @@ type models struct {
 // poller asks an engine's HTTP endpoints.
 type poller struct {
 	base   *url.URL
+	key    string
 	client *http.Client
 }
 
 var errRedirect = errors.New("it redirects elsewhere")
 
-func newPoller(base string) (*poller, error) {
+func newPoller(base, key string) (*poller, error) {
 	u, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("read the engine's URL: %w", err)
 	}
-	return &poller{u, &http.Client{
+	return &poller{u, key, &http.Client{
 		Timeout:       PollTimeout,
 		Transport:     &http.Transport{MaxIdleConns: 1, MaxResponseHeaderBytes: 64 << 10, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
@@ -90,6 +91,9 @@ func (p *poller) get(ctx context.Context, e Endpoint, into any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.base.JoinPath(e.String()).String(), nil)
 	if err != nil {
 		return fmt.Errorf("ask for %s: %w", e, err)
+	}
+	if p.key != "" {
+		req.Header.Set("Authorization", "Bearer "+p.key)
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {

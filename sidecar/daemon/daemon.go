@@ -1,0 +1,191 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/config"
+	"github.com/kvwitness/kvwitness/sidecar/intake"
+	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/record"
+	"github.com/kvwitness/kvwitness/sidecar/report"
+	"github.com/kvwitness/kvwitness/sidecar/serve"
+)
+
+// EndTimeout is how long the end takes at most, once it is asked for.
+const EndTimeout = 5 * time.Second
+
+// maxToken bounds the file of the token.
+const maxToken = 4096
+
+// Options say how to run.
+type Options struct {
+	Config config.Config
+	Origin config.Origin
+	// Load reads the configuration anew, from where it came.
+	Load func() (config.Config, config.Origin, error)
+	// Level takes over another level of the log.
+	Level func(level string)
+	Out   io.Writer // of findings and verdicts
+	Log   *slog.Logger
+}
+
+// Daemon is a sidecar.
+type Daemon struct {
+	log    *slog.Logger
+	load   func() (config.Config, config.Origin, error)
+	level  func(string)
+	node   string
+	key    string // that engines are shown
+	in     *intake.Intake
+	judge  *judge
+	report *report.Log
+	record *record.Recorder
+	server *serve.Server
+	shadow atomic.Bool
+
+	mu       sync.Mutex
+	cfg      config.Config
+	origin   config.Origin
+	engines  []*engine
+	reloadOK bool
+	reloadAt time.Time
+
+	claims  sync.Mutex
+	claimed map[string]string // instance to the engine that is followed as it
+}
+
+// now is the node's monotonic clock in ns, that of the facts.
+func now() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return 0 // the kernel always has this clock
+	}
+	return ts.Nano()
+}
+
+// New opens what a sidecar needs, and follows nobody yet.
+func New(ctx context.Context, o Options) (*Daemon, error) {
+	s := o.Config.Sidecar
+	node := s.Node
+	if node == "" {
+		var err error
+		if node, err = os.Hostname(); err != nil {
+			return nil, fmt.Errorf("name this node: %w; set node", err)
+		}
+	}
+	token, err := readToken(s.TokenFile)
+	if err != nil {
+		return nil, err
+	}
+	key, err := readToken(s.EngineKeyFile)
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{
+		log: o.Log, load: o.Load, level: o.Level, node: node, key: key, cfg: o.Config, origin: o.Origin,
+		claimed: map[string]string{}, reloadOK: true, reloadAt: time.Now(),
+		in: intake.New(intake.Config{Now: now, Ahead: s.Ahead, Behind: s.Behind}),
+	}
+	d.shadow.Store(s.Shadow)
+	if s.Record != "" {
+		if d.record, err = record.New(record.Config{Path: s.Record, Bytes: s.RecordBytes, Files: s.RecordFiles, Header: header(node)}); err != nil {
+			return nil, err
+		}
+	}
+	d.report = report.New(o.Out)
+	m := metrics.New(d.reading)
+	judging := o.Config.Judge
+	judging.Settle, judging.HoldVerdicts = s.LiveSettle, false
+	d.judge = &judge{
+		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle, log: d.report, record: d.record,
+		found: m.Found, shadow: d.shadow.Load, now: now,
+	}
+	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
+		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },
+	})
+	if err != nil {
+		return nil, errors.Join(err, d.closeOutputs())
+	}
+	return d, nil
+}
+
+// header says how the node's clock stands.
+func header(node string) lifecycle.Header {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // absent: not said
+	return lifecycle.Header{
+		Node: node, Boot: string(bytes.TrimSpace(boot)),
+		Wall: time.Now().Add(-time.Duration(now())).UTC().Format(time.RFC3339Nano),
+	}
+}
+
+// readToken reads a secret from a file of its own.
+func readToken(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, maxToken))
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return "", fmt.Errorf("read the token: %s is empty", path)
+	}
+	return string(text), nil
+}
+
+// URL of the metrics and the API.
+func (d *Daemon) URL() string { return d.server.URL() }
+
+// Run follows and judges until ctx ends.
+func (d *Daemon) Run(ctx context.Context) error {
+	judging, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	judged := make(chan struct{})
+	go func() { defer close(judged); d.judge.run(judging) }()
+	d.mu.Lock()
+	d.follow(ctx, d.cfg.Sidecar.Engines)
+	d.mu.Unlock()
+	d.log.Info("watching", "url", d.URL(), "engines", len(d.cfg.Sidecar.Engines), "node", d.node, "shadow", d.shadow.Load())
+	<-ctx.Done()
+	d.log.Info("ending")
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), EndTimeout)
+	defer cancel()
+	d.mu.Lock()
+	d.follow(ctx, nil)
+	d.mu.Unlock()
+	stop()
+	select {
+	case <-judged:
+	case <-end.Done():
+		return errors.New("end: the judge did not come to an end in time")
+	}
+	short, cancel := context.WithTimeout(end, time.Second)
+	defer cancel()
+	return errors.Join(d.server.Close(short), d.closeOutputs())
+}
+
+func (d *Daemon) closeOutputs() error {
+	d.report.Close(time.Second)
+	if d.record == nil {
+		return nil
+	}
+	return d.record.Close()
+}

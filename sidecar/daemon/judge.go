@@ -1,0 +1,150 @@
+package daemon
+
+import (
+	"context"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/sidecar/intake"
+	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/record"
+	"github.com/kvwitness/kvwitness/sidecar/report"
+)
+
+const (
+	// turn is how often facts are taken while there are some, and rest while
+	// there are none: then only the judge's own time limits wait.
+	turn = time.Millisecond
+	rest = 50 * time.Millisecond
+	// wakeful is for how long after a fact turns go on beyond the settle time.
+	wakeful = intake.MinDelay + 3*turn
+	// showEvery is how often the judge's counts are shown to others at most.
+	showEvery = 20 * time.Millisecond
+)
+
+// judge owns the ledger.
+type judge struct {
+	in     *intake.Intake
+	ledger *ledger.Ledger
+	settle time.Duration
+	log    *report.Log
+	record *record.Recorder // nil: nothing is recorded
+	found  func(after time.Duration, id uint64)
+	shadow func() bool
+	now    func() int64
+
+	busyUntil int64 // ns
+	shownAt   int64
+	own       metrics.Judged // of this goroutine
+
+	mu    sync.Mutex
+	shown metrics.Judged
+}
+
+// run judges until ctx ends, and then what has come until then.
+func (j *judge) run(ctx context.Context) {
+	timer := time.NewTimer(turn)
+	defer timer.Stop()
+	for {
+		pause := rest
+		if j.turn() {
+			pause = turn
+		}
+		timer.Reset(pause)
+		asleep := j.now()
+		select {
+		case <-ctx.Done():
+			j.end()
+			return
+		case <-j.in.Wake():
+		case <-timer.C:
+			j.in.Overslept(time.Duration(j.now()-asleep) - pause)
+		}
+	}
+}
+
+// end lets what has come be judged, as far as all sources have come.
+func (j *judge) end() {
+	for until := time.Now().Add(4 * (j.settle + wakeful)); time.Now().Before(until); time.Sleep(turn) {
+		j.turn()
+	}
+	j.show()
+}
+
+// turn takes what is due and reports whether there may soon be more.
+func (j *judge) turn() (busy bool) {
+	low, more := j.in.Take(j.step)
+	if low > math.MinInt64 {
+		j.say(j.ledger.Advance(low))
+	}
+	for _, v := range j.ledger.Verdicts() {
+		j.own.Verdicts[v.Verdict][index(!v.Synthetic)]++
+		j.log.Verdict(&v)
+	}
+	now := j.now()
+	if more {
+		j.busyUntil = now + (j.settle + wakeful).Nanoseconds()
+	}
+	busy = now < j.busyUntil
+	if now-j.shownAt >= showEvery.Nanoseconds() || !busy {
+		j.show()
+		j.shownAt = now
+	}
+	return busy
+}
+
+func (j *judge) step(f *lifecycle.Fact) {
+	if j.record != nil {
+		j.record.Fact(f)
+	}
+	j.say(j.ledger.Step(f))
+	j.busyUntil = j.now() + (j.settle + wakeful).Nanoseconds()
+}
+
+func (j *judge) say(findings []finding.Finding) {
+	for i := range findings {
+		f := &findings[i]
+		shadow := j.shadow()
+		j.own.Findings[f.Kind][index(!f.Synthetic && !shadow)]++
+		if f.Kind == finding.StaleRead {
+			j.own.Unwritten += uint64(lifecycle.Runs(f.Pages).Pages())
+		}
+		at, known := j.in.Arrived(f.Inst, f.T)
+		after := time.Duration(0)
+		if known {
+			after = time.Duration(j.now() - at)
+		} else {
+			j.own.Undated++
+		}
+		id := j.log.Finding(f, after, shadow)
+		if known {
+			j.found(after, id)
+		}
+	}
+}
+
+// index is the place of what is real, or wakes somebody, before what is not.
+func index(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+// show gives others a copy of the counts.
+func (j *judge) show() {
+	j.own.Stats, j.own.Sizes = j.ledger.Stats(), j.ledger.Sizes()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.shown = j.own
+}
+
+func (j *judge) read() metrics.Judged {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.shown
+}

@@ -1,0 +1,122 @@
+package daemon
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/source/follow"
+)
+
+// State is what /api/v1/state says. Its size depends on the configuration alone.
+type State struct {
+	Node     string            `json:"node"`
+	Shadow   bool              `json:"shadow"`
+	Engines  []EngineState     `json:"engines"`
+	Findings map[string]uint64 `json:"findings"` // by kind
+	Verdicts map[string]uint64 `json:"verdicts"` // by verdict
+	Judge    ledger.Stats      `json:"judge"`
+	Sizes    ledger.Sizes      `json:"sizes"`
+	Reload   string            `json:"last_reload"` // ok, failed
+}
+
+// EngineState is how one engine stands.
+type EngineState struct {
+	Name      string            `json:"name"`
+	Instance  string            `json:"instance,omitzero"`
+	State     string            `json:"state"`
+	Epoch     uint64            `json:"epoch,omitzero"`
+	Refused   string            `json:"refused,omitzero"` // why it is not followed
+	Age       float64           `json:"last_fact_age_seconds,omitzero"`
+	Delay     float64           `json:"fact_delay_expected_seconds,omitzero"`
+	Seen      uint64            `json:"facts_seen"`
+	Handled   uint64            `json:"facts_handled"`
+	Waiting   int               `json:"facts_waiting"`
+	Lost      map[string]uint64 `json:"facts_lost"` // by stage and reason, where there are some
+	Gaps      uint64            `json:"gaps"`
+	Restarts  uint64            `json:"restarts"`
+	Snapshots uint64            `json:"snapshots"`
+}
+
+func (d *Daemon) statuses() []follow.Status {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]follow.Status, len(d.engines))
+	for i, e := range d.engines {
+		all[i] = e.Status()
+	}
+	return all
+}
+
+// reading is what the metrics show.
+func (d *Daemon) reading() metrics.Reading {
+	r := metrics.Reading{
+		Now: now(), Engines: d.statuses(), Judged: d.judge.read(), Dropped: d.report.Dropped(), Waiting: d.report.Waiting(),
+		Shadow: d.shadow.Load(),
+	}
+	if d.record != nil {
+		r.Record = d.record.Stats()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.Limits, r.ReloadOK, r.ReloadAt = d.cfg.Judge.Limits, d.reloadOK, d.reloadAt
+	return r
+}
+
+// sees reports whether the stream of any engine is live, and which are not.
+func (d *Daemon) sees() (ok bool, not []string) {
+	for _, s := range d.statuses() {
+		switch {
+		case s.State == subscribe.Live:
+			ok = true
+		case s.Refused != "":
+			not = append(not, fmt.Sprintf("%s: %s", s.Name, s.Refused))
+		default:
+			not = append(not, fmt.Sprintf("%s: %s", s.Name, s.State))
+		}
+	}
+	return ok, not
+}
+
+func (d *Daemon) state() State {
+	j := d.judge.read()
+	s := State{
+		Node: d.node, Shadow: d.shadow.Load(), Engines: []EngineState{}, Judge: j.Stats, Sizes: j.Sizes, Reload: "ok",
+		Findings: map[string]uint64{}, Verdicts: map[string]uint64{},
+	}
+	for k := range finding.NumKind {
+		s.Findings[k.String()] = j.Findings[k][0] + j.Findings[k][1]
+	}
+	for o := range finding.NumOutcome {
+		s.Verdicts[o.String()] = j.Verdicts[o][0] + j.Verdicts[o][1]
+	}
+	for _, st := range d.statuses() {
+		s.Engines = append(s.Engines, stateOf(&st))
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.reloadOK {
+		s.Reload = "failed"
+	}
+	return s
+}
+
+func stateOf(st *follow.Status) EngineState {
+	e := EngineState{
+		Name: st.Name, Instance: st.Instance, State: st.State.String(), Epoch: st.Epoch, Refused: st.Refused,
+		Delay: time.Duration(st.Queue.Delay).Seconds(), Seen: st.Seen, Handled: st.Handled, Waiting: st.Queue.Waiting,
+		Lost: map[string]uint64{}, Gaps: st.Gaps, Restarts: st.Restarts, Snapshots: st.Snapshots,
+	}
+	if st.Queue.LastPut != 0 {
+		e.Age = time.Duration(now() - st.Queue.LastPut).Seconds()
+	}
+	for l := range follow.NumLoss {
+		if n := st.Lost[l]; n > 0 {
+			e.Lost[l.Stage()+": "+l.Reason()] = n
+		}
+	}
+	return e
+}
