@@ -16,6 +16,7 @@ library() { ldconfig -p | grep -q "$1"; }
 need python3 python3 --version
 need python3-venv python3 -c 'import ensurepip, venv'
 need libibverbs1 library libibverbs.so.1
+need libibverbs-dev test -e /usr/include/infiniband/verbs.h
 need librdmacm1 library librdmacm.so.1
 need libnuma1 library libnuma.so.1
 need libcurl4 library libcurl.so.4
