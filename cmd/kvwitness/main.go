@@ -59,6 +59,6 @@ data was exposed where they do not agree.`,
 	}
 	root.SetVersionTemplate("kvwitness {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
-	root.AddCommand(sidecarCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
+	root.AddCommand(sidecarCommand(), demoCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
 	return root
 }

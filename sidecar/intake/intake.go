@@ -15,7 +15,7 @@ const (
 	// what happened in turns of two milliseconds.
 	MinDelay = 3 * time.Millisecond
 	// FirstDelay is expected of a source of which nothing is known yet.
-	FirstDelay = 50 * time.Millisecond
+	FirstDelay = 10 * time.Millisecond
 	// MaxDelay is the longest delay that is waited for.
 	MaxDelay = 250 * time.Millisecond
 	// HoldLimit is how long a source that catches up may hold the others back; a

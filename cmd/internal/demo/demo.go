@@ -1,0 +1,95 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"time"
+)
+
+// Config says how the demo runs.
+type Config struct {
+	Engine string // path of kvengine
+	Self   string // path of kvwitness
+	JSON   bool   // one object a line instead of a table
+	Keep   bool   // leave the drilled engines running until ctx ends
+	Out    io.Writer
+	Notes  io.Writer
+}
+
+// ErrNotAsItShouldBe is wrapped by what the demo fails with.
+var ErrNotAsItShouldBe = errors.New("not as it should be")
+
+type demo struct {
+	Config
+	engine, self, dir string
+}
+
+// Run plays the scenarios and prints what came of them. Its error says all that
+// was not as it should be.
+func Run(ctx context.Context, cfg Config) error {
+	runtime.LockOSThread() // the kernel ends the children with the thread that started them
+	defer runtime.UnlockOSThread()
+	dir, err := os.MkdirTemp("", "kvw-demo")
+	if err != nil {
+		return fmt.Errorf("make a folder for the demo: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	d := &demo{cfg, cfg.Engine, cfg.Self, dir}
+	var rows []*row
+	var wrong []error
+	for _, s := range scenarios {
+		began := time.Now()
+		row, err := d.play(ctx, s)
+		if err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", s.name, err), d.endKept(rows))
+		}
+		row.Took = time.Since(began).Seconds()
+		rows = append(rows, row)
+		for _, w := range row.Wrong {
+			wrong = append(wrong, fmt.Errorf("%w: %s: %s", ErrNotAsItShouldBe, s.name, w))
+		}
+	}
+	if err := d.print(rows); err != nil {
+		return errors.Join(err, d.endKept(rows))
+	}
+	if cfg.Keep && len(wrong) == 0 {
+		d.printKept(rows[0].kept)
+		<-ctx.Done()
+	}
+	return errors.Join(append(wrong, d.endKept(rows))...)
+}
+
+// endKept ends the engines that were left running.
+func (d *demo) endKept(rows []*row) error {
+	var all []error
+	for _, r := range rows {
+		if r.kept != nil {
+			all = append(all, r.kept.end())
+		}
+	}
+	return errors.Join(all...)
+}
+
+// play runs one scenario with engines of its own.
+func (d *demo) play(ctx context.Context, s *scenario) (*row, error) {
+	w, err := d.begin(ctx, s.shape)
+	if err != nil {
+		return nil, err
+	}
+	r := &row{Scenario: s.name}
+	if err := s.play(ctx, w, r); err != nil {
+		return nil, errors.Join(err, w.logs(), w.end())
+	}
+	if d.Keep && s == scenarios[0] {
+		r.kept = w
+		return r, nil
+	}
+	if err := w.end(); err != nil {
+		r.wrong("%v", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,163 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// scenario is one row of the table.
+type scenario struct {
+	name  string
+	shape shape
+	play  func(ctx context.Context, w *set, r *row) error
+}
+
+var scenarios = []*scenario{
+	{"drill rejected-handoff", shape{"rejected-handoff", decodePages / 2, decodePages, contextTokens}, rejected},
+	{"the same, protections on", shape{"", decodePages / 2, decodePages, shortContext}, protected},
+	{"mixed normal traffic", shape{"", normalPrefill, normalDecode, shortContext}, normal},
+	{"drill lying-engine", shape{"lying-engine", 4 * decodePages, decodePages, contextTokens}, lying},
+}
+
+// leaks says whether a text holds four characters in a row of a secret.
+func leaks(text, secret string) bool {
+	for i := range len(secret) - 3 {
+		if strings.Contains(text, secret[i:i+4]) {
+			return true
+		}
+	}
+	return false
+}
+
+// tell has a tenant fill decode's pages with its secret, and returns the sidecar's
+// name for that request.
+func (w *set) tell(ctx context.Context, t tenant, prompt, tokens int) (a answer, as judged, err error) {
+	before, err := w.lastVerdict(ctx)
+	if err != nil {
+		return a, as, err
+	}
+	text := strings.Repeat("my secret is "+t.secret+"\n", prompt/10)[:prompt]
+	if a, err = w.ask(ctx, t, text, tokens); err != nil {
+		return a, as, err
+	}
+	if a.Status != 200 || !strings.Contains(a.Text, t.secret) {
+		return a, as, fmt.Errorf("tenant %s is answered %d %q", t.name, a.Status, a.Text)
+	}
+	as, err = w.nextVerdict(ctx, before)
+	return a, as, err
+}
+
+// secretPrompt is a prompt of another tenant, that goes on where A's text does.
+func secretPrompt() string {
+	const end = "my secret is "
+	return strings.Repeat("q", promptTokens-len(end)) + end
+}
+
+func (w *set) lastVerdict(ctx context.Context) (last uint64, err error) {
+	all, err := w.verdicts(ctx, 0)
+	if len(all) > 0 {
+		last = all[len(all)-1].ID
+	}
+	return last, err
+}
+
+// nextVerdict waits for the first verdict after that one.
+func (w *set) nextVerdict(ctx context.Context, after uint64) (v judged, err error) {
+	err = await(ctx, func() error {
+		all, err := w.verdicts(ctx, after)
+		if err == nil && len(all) == 0 {
+			err = errors.New("the sidecar gives no verdict")
+		}
+		if err == nil {
+			v = all[0]
+		}
+		return err
+	})
+	return v, err
+}
+
+// exchange is A's request and then B's, and what the sidecar said of B's.
+func exchange(ctx context.Context, w *set, r *row, a, b [2]int, prompt string) (as judged, err error) {
+	if _, as, err = w.tell(ctx, w.tenants[0], a[0], a[1]); err != nil {
+		return as, err
+	}
+	since, err := w.lastVerdict(ctx)
+	if err != nil {
+		return as, err
+	}
+	got, err := w.ask(ctx, w.tenants[1], prompt[:b[0]], b[1])
+	if err != nil {
+		return as, err
+	}
+	v, err := w.nextVerdict(ctx, since)
+	if err != nil {
+		return as, err
+	}
+	r.take(&got, leaks(got.Text, w.tenants[0].secret))
+	r.Verdict, r.Why, r.room = v.Said.Verdict, v.Said.Why, v.Said.Room
+	return as, w.quiet(ctx, r)
+}
+
+// quiet waits until findings have ceased to come, and takes them over.
+func (w *set) quiet(ctx context.Context, r *row) error {
+	const still = 500 * time.Millisecond
+	last, since := -1, time.Now()
+	return await(ctx, func() error {
+		all, err := w.findings(ctx, 0)
+		if err != nil {
+			return err
+		}
+		if len(all) != last {
+			last, since = len(all), time.Now()
+		}
+		if time.Since(since) < still {
+			return errors.New("findings still come")
+		}
+		r.found = all
+		return nil
+	})
+}
+
+// rejected is the incident.
+func rejected(ctx context.Context, w *set, r *row) error {
+	as, err := exchange(ctx, w, r, [2]int{200, contextTokens - 200}, [2]int{promptTokens, answerTokens}, secretPrompt())
+	if err != nil {
+		return err
+	}
+	r.expect(200, true, "violated")
+	want := []string{"rejected_handoff", "short_handoff", "stale_read"}
+	for _, kind := range want {
+		if !slices.ContainsFunc(r.found, func(f found) bool { return f.Said.Kind == kind && f.Said.Room == r.room }) {
+			r.wrong("no %s of B's request", kind)
+		}
+	}
+	r.allow(append(want, "capacity_inversion")...)
+	r.summarize()
+	if !slices.ContainsFunc(r.Exposed, func(p party) bool { return p.Req == as.Said.Req && p.Inst == as.Said.Inst && p.Domain != "" }) {
+		r.wrong("A's request %s at %s is not named as exposed", as.Said.Req, as.Said.Inst)
+	}
+	return nil
+}
+
+// protected is the same traffic with the protections that kvengine has: its context
+// is no longer than its pools, so that A's share of it is smaller.
+func protected(ctx context.Context, w *set, r *row) error {
+	_, err := exchange(ctx, w, r, [2]int{150, shortContext - 150}, [2]int{promptTokens, answerTokens}, secretPrompt())
+	r.expect(400, false, "unwitnessed")
+	r.allow()
+	r.summarize()
+	return err
+}
+
+// lying is a transfer that both sides claim to be whole, and of which one page came.
+func lying(ctx context.Context, w *set, r *row) error {
+	_, err := exchange(ctx, w, r, [2]int{200, contextTokens - 200}, [2]int{promptTokens, answerTokens}, secretPrompt())
+	r.expect(200, true, "unwitnessed")
+	r.allow()
+	r.summarize()
+	return err
+}

@@ -1,0 +1,175 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The incident to scale: pages of 64 tokens, of which decode has 8 and prefill 4,
+// and a context of 512 that both declare.
+const (
+	pageTokens     = 64
+	decodePages    = 8
+	contextTokens  = decodePages * pageTokens
+	promptTokens   = contextTokens - pageTokens/2
+	answerTokens   = pageTokens / 2
+	shortContext   = contextTokens / 2
+	normalPrefill  = 16
+	normalDecode   = 32
+	readyTimeout   = 60 * time.Second
+	requestTimeout = 60 * time.Second
+)
+
+// set is a prefill, a decode, a router and a sidecar.
+type set struct {
+	processes []*process
+	router    string // URL
+	sidecar   string // URL
+	prefill   string // URL
+	decode    string // URL
+	tenants   []tenant
+}
+
+// shape is how a set's engines are set up.
+type shape struct {
+	drill   string // "": all protections on
+	prefill int    // pages that requests can have
+	decode  int
+	context int // tokens
+}
+
+// tenant has a key, and a secret that only its own answers may hold.
+type tenant struct{ name, key, secret string }
+
+// begin starts a set in a folder of its own, and waits until it answers and is seen.
+func (d *demo) begin(ctx context.Context, s shape) (*set, error) {
+	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	dir, err := os.MkdirTemp(d.dir, "")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for a set of engines: %w", err)
+	}
+	w := &set{tenants: []tenant{newTenant("a"), newTenant("b"), newTenant("c")}}
+	if err := w.start(ctx, d, s, dir); err != nil {
+		return nil, errors.Join(err, w.end())
+	}
+	if err := w.ready(ctx); err != nil {
+		return nil, errors.Join(err, w.end())
+	}
+	return w, nil
+}
+
+func newTenant(name string) tenant { return tenant{name, random(16), random(8)} }
+
+func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
+	keys := filepath.Join(dir, "keys")
+	var lines []string
+	for _, t := range w.tenants {
+		lines = append(lines, t.name+" "+t.key)
+	}
+	if err := os.WriteFile(keys, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("write the tenants' keys: %w", err)
+	}
+	keyFile := filepath.Join(dir, "key")
+	if err := os.WriteFile(keyFile, []byte(w.tenants[len(w.tenants)-1].key), 0o600); err != nil {
+		return fmt.Errorf("write the sidecar's key: %w", err)
+	}
+	common := []string{
+		"serve", "--port", "0", "--key-file", keys, "--events-dir", filepath.Join(dir, "ev"),
+		"--page-tokens", strconv.Itoa(pageTokens), "--context-tokens", strconv.Itoa(s.context),
+	}
+	if s.drill != "" {
+		common = append(common, "--drill", s.drill)
+	}
+	prefill, err := w.run(ctx, "prefill", d.engine, "serving", append(slices.Clone(common), "--role", "prefill", "--bootstrap-port", "0", "--pages", strconv.Itoa(s.prefill+1))...)
+	if err != nil {
+		return err
+	}
+	decode, err := w.run(ctx, "decode", d.engine, "serving", append(slices.Clone(common), "--role", "decode", "--prefill", prefill["bootstrap"], "--pages", strconv.Itoa(s.decode+1))...)
+	if err != nil {
+		return err
+	}
+	router, err := w.run(ctx, "router", d.engine, "routing", "router", "--port", "0", "--prefill", prefill["url"], "--decode", decode["url"])
+	if err != nil {
+		return err
+	}
+	sidecar, err := w.run(ctx, "sidecar", d.self, "watching", "sidecar", "--listen", "127.0.0.1:0", "--engine-key-file", keyFile,
+		"--engines", "prefill="+prefill["url"]+",decode="+decode["url"])
+	if err != nil {
+		return err
+	}
+	w.prefill, w.decode, w.router, w.sidecar = prefill["url"], decode["url"], router["url"], sidecar["url"]
+	return nil
+}
+
+func (w *set) run(ctx context.Context, name, path, word string, args ...string) (map[string]string, error) {
+	p, err := start(name, path, word, args...)
+	if err != nil {
+		return nil, err
+	}
+	w.processes = append(w.processes, p)
+	return p.serves(ctx)
+}
+
+// ready waits until the router answers, and the sidecar sees both engines.
+func (w *set) ready(ctx context.Context) error {
+	for {
+		h, err := w.health(ctx)
+		if err == nil && h.Status == "ok" && len(h.NotSeen) == 0 {
+			if a, err := w.ask(ctx, w.tenants[2], "hello", 1); err == nil && a.Status == 200 {
+				return w.judged(ctx)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("the engines are not ready within %s: %+v: %w", readyTimeout, h, w.logs())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// judged waits until the requests so far have their verdicts, so that the next one
+// is about the next request.
+func (w *set) judged(ctx context.Context) error {
+	const still = 500 * time.Millisecond
+	last, since := uint64(0), time.Now()
+	return await(ctx, func() error {
+		now, err := w.lastVerdict(ctx)
+		if err != nil {
+			return err
+		}
+		if now != last {
+			last, since = now, time.Now()
+		}
+		if last == 0 || time.Since(since) < still {
+			return errors.New("verdicts still come")
+		}
+		return nil
+	})
+}
+
+// logs is what the processes said.
+func (w *set) logs() error {
+	var all []error
+	for _, p := range w.processes {
+		all = append(all, fmt.Errorf("%s: %w", p.name, p.why()))
+	}
+	return errors.Join(all...)
+}
+
+// end stops what was started, the last first.
+func (w *set) end() error {
+	var all []error
+	for _, p := range slices.Backward(w.processes) {
+		all = append(all, p.stop())
+	}
+	w.processes = nil
+	return errors.Join(all...)
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kvwitness/kvwitness/cmd/internal/demo"
+)
+
+func demoCommand() *cobra.Command {
+	var cfg demo.Config
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "play the incident with running engines, and show what was found",
+		Long: `demo starts a prefill, a decode, a router and a sidecar as processes on free
+loopback ports, and plays four scenarios with secrets made for this run: the drill
+of the incident, the same with protections on, normal traffic, and an engine that
+lies. It ends with status 0 if all came as it should.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			if cfg.Self, err = os.Executable(); err != nil {
+				return fmt.Errorf("find this command: %w", err)
+			}
+			if cfg.Engine == "" {
+				if cfg.Engine, err = demo.Engine(); err != nil {
+					return err
+				}
+			}
+			cfg.Out, cfg.Notes = cmd.OutOrStdout(), cmd.ErrOrStderr()
+			return demo.Run(ctx, cfg)
+		},
+	}
+	cmd.Flags().BoolVar(&cfg.JSON, "json", false, "one JSON object a scenario")
+	cmd.Flags().BoolVar(&cfg.Keep, "keep", false, "leave the drilled engines running until interrupted, and print where they are")
+	cmd.Flags().StringVar(&cfg.Engine, "kvengine", "", "path of kvengine; empty: beside kvwitness, or on the path")
+	return cmd
+}
