@@ -69,8 +69,9 @@ func libraries(maps []target.Mapping) []target.Mapping {
 	return all
 }
 
-func (p *Probe) attachLibrary(pid int, m target.Mapping) error {
-	object, file, err := open(pid, m)
+// AttachLibrary attaches to a libibverbs, whoever has it mapped now or later.
+func (p *Probe) AttachLibrary(path string) error {
+	object, file, err := open(path)
 	if err != nil {
 		return err
 	}
@@ -84,7 +85,7 @@ func (p *Probe) attachLibrary(pid int, m target.Mapping) error {
 			continue
 		}
 		entry, exit := f.programs(&p.objects)
-		if err := p.on(pid, m, offset, f.name, entry, exit); err != nil {
+		if err := p.on(path, offset, f.name, entry, exit); err != nil {
 			return err
 		}
 	}
@@ -149,7 +150,7 @@ func (p *Probe) attachAddress(pid int, addr uint64, role string, entry, exit *eb
 	if err != nil {
 		return fmt.Errorf("process %d, %s at %#x: %w", pid, role, addr, err)
 	}
-	return p.on(pid, m, offset, role, entry, exit)
+	return p.on(m.File(pid), offset, role, entry, exit)
 }
 
 // provider finds the file and offset of a provider's function.
@@ -158,7 +159,7 @@ func provider(pid int, maps []target.Mapping, addr uint64) (target.Mapping, uint
 	if !found || !m.Executable || !providerName.MatchString(path.Base(m.Path)) {
 		return m, 0, ErrNotProvider
 	}
-	object, file, err := open(pid, m)
+	object, file, err := open(m.File(pid))
 	if err != nil {
 		return m, 0, err
 	}
@@ -170,10 +171,10 @@ func provider(pid int, maps []target.Mapping, addr uint64) (target.Mapping, uint
 	return m, offset, nil
 }
 
-func open(pid int, m target.Mapping) (*target.Object, *os.File, error) {
-	file, err := os.Open(m.File(pid))
+func open(path string) (*target.Object, *os.File, error) {
+	file, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the mapped file: %w", err)
+		return nil, nil, fmt.Errorf("open the library: %w", err)
 	}
 	object, err := target.Open(file)
 	if err != nil {

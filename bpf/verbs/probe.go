@@ -10,6 +10,7 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
+	"golang.org/x/sys/unix"
 
 	"github.com/kvwitness/kvwitness/bpf/target"
 )
@@ -48,10 +49,9 @@ type Probe struct {
 
 // site is a place to attach to: a function of a file, whoever has it mapped.
 type site struct {
-	dev    string
-	inode  uint64
-	offset uint64
-	role   string
+	dev, inode uint64
+	offset     uint64
+	role       string
 }
 
 type attachment struct {
@@ -109,8 +109,9 @@ func (p *Probe) Read(deadline time.Time) (any, error) {
 	return Decode(raw.RawSample)
 }
 
-// Watch attaches to libibverbs as the process has it mapped, and lets its calls
-// through. A process that has not loaded it yet gives ErrNoVerbs.
+// Watch attaches to libibverbs as the process has it mapped, and allows its
+// calls. A process that has not loaded it yet gives ErrNoVerbs. Devices that it
+// opened before are found by FindContexts.
 func (p *Probe) Watch(pid int) error {
 	maps, err := target.Mappings(pid)
 	if err != nil {
@@ -118,7 +119,7 @@ func (p *Probe) Watch(pid int) error {
 	}
 	var attached bool
 	for _, m := range libraries(maps) {
-		if err := p.attachLibrary(pid, m); err != nil {
+		if err := p.AttachLibrary(m.File(pid)); err != nil {
 			return fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
 		}
 		attached = true
@@ -126,6 +127,12 @@ func (p *Probe) Watch(pid int) error {
 	if !attached {
 		return fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
 	}
+	return p.Allow(pid)
+}
+
+// Allow lets the calls of a process through, which may load libibverbs later:
+// they are seen if that file is attached to by then.
+func (p *Probe) Allow(pid int) error {
 	if err := p.objects.Watched.Put(uint32(pid), uint8(1)); err != nil {
 		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
@@ -167,10 +174,14 @@ func (p *Probe) Counters() (Counters, error) {
 }
 
 // on attaches programs to a function of a file, once.
-func (p *Probe) on(pid int, m target.Mapping, offset uint64, role string, entry, exit *ebpf.Program) error {
+func (p *Probe) on(path string, offset uint64, role string, entry, exit *ebpf.Program) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := site{m.Dev, m.Inode, offset, role}
+	var stat unix.Stat_t
+	if err := unix.Stat(path, &stat); err != nil {
+		return fmt.Errorf("look at the file: %w", err)
+	}
+	at := site{stat.Dev, stat.Ino, offset, role}
 	if p.closed {
 		return os.ErrClosed
 	}
@@ -180,7 +191,7 @@ func (p *Probe) on(pid int, m target.Mapping, offset uint64, role string, entry,
 	if len(p.attached) >= MaxObjects*len(functions) {
 		return fmt.Errorf("attach to more than %d files: %w", MaxObjects, ErrTooMany)
 	}
-	file, err := link.OpenExecutable(m.File(pid))
+	file, err := link.OpenExecutable(path)
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}

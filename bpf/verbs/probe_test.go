@@ -2,6 +2,7 @@ package verbs_test
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"testing"
@@ -253,5 +254,47 @@ func TestProcessesThatCannotBeWatchedAreErrors(t *testing.T) {
 	}
 	if err := w.Unwatch(p.pid()); err != nil {
 		t.Error(err)
+	}
+}
+
+// Promise: a process that opened its device and connected before it was watched
+// is seen from when its context was found.
+func TestLateAttachFindsTheContext(t *testing.T) {
+	w := load(t, verbs.Options{})
+	p := start(t, build(t))
+	p.do(t, "open")
+	p.do(t, "qp 17 99")
+	p.do(t, "post 4 1 4096 0 0 0") // unseen
+	if err := w.Watch(p.pid()); err != nil {
+		t.Fatal(err)
+	}
+	found, err := verbs.FindContexts(p.pid())
+	if err != nil || len(found) != 1 {
+		t.Fatalf("found %+v, %v", found, err)
+	}
+	if err := w.AttachContext(found[0]); err != nil {
+		t.Fatal(err)
+	}
+	p.do(t, "post 16 1 4096 0 0 0")
+	if got := posted(t, w.records(t)); got.Requests != 16 || got.Context != found[0].Context {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Promise: a process that may be watched before it runs is seen from its first
+// call.
+func TestProcessesAreSeenFromTheirFirstCall(t *testing.T) {
+	dir := build(t)
+	w := load(t, verbs.Options{})
+	if err := w.AttachLibrary(filepath.Join(dir, "libibverbs.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, dir)
+	if err := w.Allow(p.pid()); err != nil {
+		t.Fatal(err)
+	}
+	p.do(t, "open")
+	if all := of[verbs.Context](w.records(t)); len(all) != 1 || len(w.errs) != 0 {
+		t.Errorf("%+v, %v", all, w.errs)
 	}
 }
