@@ -18,7 +18,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILDINFO := github.com/kvwitness/kvwitness/cmd/internal/build
 LDFLAGS := -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)
 
-.PHONY: build test lint generate check-generated fuzz bench clean demo sim mutate help
+.PHONY: build test lint generate check-generated fuzz bench clean demo sim mutate test-vm help
 
 build: ## build every command into bin/
 	@mkdir -p bin
@@ -58,6 +58,9 @@ bench: ## run the benchmarks BENCHCOUNT (6) times and sum them up; BENCH and PKG
 
 demo: build ## play the incident live: two engines, a router, a sidecar, four scenarios
 	@bin/kvwitness demo
+
+test-vm: ## the probes under real verbs, in a virtual machine with Debian's 6.1 kernel
+	go test -count=1 -v ./test/vm
 
 sim: ## the whole simulation: ledger against oracle, and every fault found (long)
 	go run ./test/sim/cmd/sim
