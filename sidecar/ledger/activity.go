@@ -34,7 +34,7 @@ func (l *Ledger) name(pl *pool, at uint32, t *transfer, source bool) {
 		if rec.tr == t.slot && rec.source == source && rec.born == p.born {
 			return
 		}
-		if l.of(rec).drained {
+		if l.past(p, rec) {
 			ended++
 		}
 	}
@@ -49,6 +49,12 @@ func (l *Ledger) name(pl *pool, at uint32, t *transfer, source bool) {
 	l.activities++
 	rec := activity{tr: t.slot, next: p.act, born: p.born, source: source}
 	p.act = pl.take(rec)
+}
+
+// past reports whether an activity need not be remembered: its transfer has ended,
+// and what it brought does not lie in the page's present generation.
+func (l *Ledger) past(p *page, rec *activity) bool {
+	return l.of(rec).drained && (rec.source || rec.born != p.born)
 }
 
 // take finds room for an activity.
@@ -83,7 +89,7 @@ func (l *Ledger) unname(pl *pool, at uint32, t *transfer) {
 func (l *Ledger) unnameOldest(pl *pool, p *page) {
 	var oldest *uint32
 	for link := &p.act; *link != 0; link = &pl.acts[*link].next {
-		if l.of(&pl.acts[*link]).drained {
+		if l.past(p, &pl.acts[*link]) {
 			oldest = link
 		}
 	}

@@ -128,9 +128,8 @@ func (l *Ledger) blame(b *breach) {
 	if b.room != nil {
 		l.violate(b.room, b.kind.String())
 	}
-	own := b.kind == finding.ShortHandoff || b.kind == finding.ContentMismatch
-	if b.kind.Severity() != finding.Critical || b.pool == nil || own {
-		return
+	if b.kind.Severity() != finding.Critical || b.pool == nil || b.kind == finding.ShortHandoff {
+		return // who shares a page that a handoff lacks is asked when it reads it
 	}
 	for _, at := range b.pages {
 		if b.asOf != 0 && b.pool.pages[at].born > b.asOf {

@@ -84,50 +84,53 @@ func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
 	if h.strange || h.room.blankAt(h.recv, send) {
 		return // nor is all that was said since
 	}
-	recv, sent := 0, 0
-	for _, t := range h.transfers {
-		if t.send != send {
-			continue
-		}
-		if t.unequalPages() {
-			return
-		}
-		recv, sent = recv+count(t.targets), sent+count(t.sources)
-	}
-	if recv == sent || recv == 0 || sent == 0 {
+	if len(h.transfers) == 1 && h.transfers[0].balanced() {
 		return
 	}
 	targets, sources := map[pageOf]struct{}{}, map[pageOf]struct{}{}
 	for _, t := range h.transfers {
-		if t.send == send {
-			collect(targets, t.targets)
-			collect(sources, t.sources)
+		if t.send != send {
+			continue
 		}
+		if t.gone {
+			return
+		}
+		collect(targets, t.targets)
+		collect(sources, t.sources)
 	}
-	if len(targets) != len(sources) {
+	if got, sent, differ := unequal(targets, sources); differ {
 		l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, h.mainPool()).
-			say(fmt.Sprintf("the receiver named %d pages", len(targets)), fmt.Sprintf("%s named %d", send.name, len(sources)))
+			say(fmt.Sprintf("the receiver named %d pages", got), fmt.Sprintf("%s named %d", send.name, sent))
 	}
 }
 
-func count(list []named) (n int) {
-	for _, s := range list {
-		n += int(s.count)
+// balanced reports whether the two sides named one run each, equally long and of
+// pages with as many tokens: the common case.
+func (t *transfer) balanced() bool {
+	if len(t.targets) != 1 || len(t.sources) != 1 {
+		return false
 	}
-	return n
+	a, b := t.targets[0], t.sources[0]
+	return a.count == b.count && a.pool.PageTokens == b.pool.PageTokens
 }
 
-// unequalPages reports whether pages of the two sides hold different numbers of
-// tokens, so that their counts cannot be compared.
-func (t *transfer) unequalPages() bool {
-	for _, a := range t.targets {
-		for _, b := range t.sources {
-			if a.pool.PageTokens != b.pool.PageTokens {
-				return true
-			}
+// unequal counts the pages of either side, those of as many tokens together, and
+// reports where both named some and not as many.
+func unequal(targets, sources map[pageOf]struct{}) (got, sent int, differ bool) {
+	count := map[int64][2]int{}
+	for side, set := range [2]map[pageOf]struct{}{targets, sources} {
+		for p := range set {
+			n := count[p.pool.PageTokens]
+			n[side]++
+			count[p.pool.PageTokens] = n
 		}
 	}
-	return false
+	for _, n := range count {
+		if n[0] != n[1] && n[0] > 0 && n[1] > 0 {
+			return n[0], n[1], true
+		}
+	}
+	return 0, 0, false
 }
 
 // pageOf is a page of a pool. A page that is named twice, by the engine and on

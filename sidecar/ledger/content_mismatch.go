@@ -34,18 +34,23 @@ func (l *Ledger) contentMismatch(c *call) {
 		pl := recv.byName[d.pool]
 		b := l.accuse(finding.ContentMismatch, recv, c.room.on(recv), c.room, pl)
 		b.say("handed over unchanged", "the digests of sender and receiver differ")
-		if at, known := c.room.promptPage(recv, pl, d.page); known {
-			b.pages = append(b.pages, at)
+		if at, given, known := c.room.promptPage(recv, pl, d.page); known {
+			b.asOf = given
+			if p := &pl.pages[at]; p.born <= given {
+				b.on(l, at, p.content)
+			} else {
+				b.pages = append(b.pages, at)
+			}
 		}
 	}
 }
 
-// promptPage is the page that holds the prompt's page n, as far as the order of
-// the request's pages is known.
-func (rm *room) promptPage(recv *instance, pl *pool, n lifecycle.Opt[int64]) (uint32, bool) {
+// promptPage is the page that holds the prompt's page n, and the tick at which it
+// was given, as far as the order of the request's pages is known.
+func (rm *room) promptPage(recv *instance, pl *pool, n lifecycle.Opt[int64]) (at uint32, given uint64, known bool) {
 	r := rm.on(recv)
 	if r == nil || pl == nil || !n.Has {
-		return 0, false
+		return 0, 0, false
 	}
 	logical := r.firstLogical(pl)
 	for _, g := range r.given {
@@ -53,11 +58,11 @@ func (rm *room) promptPage(recv *instance, pl *pool, n lifecycle.Opt[int64]) (ui
 			continue
 		}
 		if n.V >= logical && n.V < logical+int64(g.count) {
-			return g.first + uint32(n.V-logical), true
+			return g.first + uint32(n.V-logical), g.tick, true
 		}
 		logical += int64(g.count)
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 func digestOf(c *call) digest {

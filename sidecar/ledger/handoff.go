@@ -202,13 +202,14 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 		return
 	}
 	h.proven = h.covered()
-	h.completed = h.completed && (h.lastSaid || h.allOK() && !h.severed && !h.room.givenUp())
-	used := h.completed || s.used
+	used := s.used || h.completed && (h.lastSaid || h.allOK() && !h.severed && !h.room.givenUp())
+	h.completed = h.completed && used
 	if used {
 		l.shortHandoff(h, &s)
 	}
 	if h.proven {
 		l.claimedUnseen(h, &s)
+		s.sawMissing()
 	}
 	if used && !h.short {
 		l.compareHalves(h, t, node)
@@ -222,6 +223,16 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	l.sealPages(h)
 	l.settleAt(t, node)
 	l.retire(h.room)
+}
+
+// sawMissing notes at the pages that nothing was seen to arrive in, though the
+// receiver did not name them all: who reads them reads what was there before.
+func (s *shortage) sawMissing() {
+	for _, m := range s.pages {
+		if m.watched {
+			m.pool.pages[m.at].flags |= watched
+		}
+	}
 }
 
 // sealPages makes the judgement on pages last: where the writes were watched,

@@ -9,7 +9,7 @@ func (l *Ledger) late(inst *instance, f *lifecycle.Fact) {
 	l.tick++
 	const why = "a fact about it came too late to be put in order"
 	if rm := l.rooms[f.Room]; rm != nil && f.Room != "" {
-		unsee(rm, inst, why)
+		unsee(rm, nil, why)
 	}
 	if inst == nil {
 		return

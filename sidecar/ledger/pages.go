@@ -271,16 +271,21 @@ func (l *Ledger) releaseRun(c *call, run lifecycle.Run, back span) {
 	pages := c.pool.pages[run.First:run.End()]
 	for i := range pages {
 		p := &pages[i]
+		held := true
 		switch {
 		case p.owner == c.req.party && p.flags&ownerRef != 0:
 			p.flags &^= ownerRef
 			c.req.owned--
 		case c.req.sharing(c.pool, run.First+uint32(i), p):
+		case c.pool.unseen(p):
+			held = false // it may have held it
 		default:
 			continue
 		}
-		if p.refs--; p.refs == 0 {
-			c.pool.holding--
+		if held {
+			if p.refs--; p.refs == 0 {
+				c.pool.holding--
+			}
 		}
 		if at := run.First + uint32(i); back.count > 0 && back.end() == at {
 			back.count++
@@ -308,8 +313,13 @@ func (l *Ledger) evict(c *call) {
 // is not written at all may still be, in the same step.
 func (l *Ledger) readUnwritten(c *call, p *page) {
 	if c.pool.unseen(p) {
-		unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
+		if !c.req.handedOver() {
+			unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
+		}
 		c.req.readBlank = true
+	}
+	if p.flags&local != 0 {
+		return
 	}
 	if p.owner != c.req.party && p.written() {
 		return // shared: that it was written in its generation is enough
@@ -336,7 +346,7 @@ func (l *Ledger) read(c *call) {
 			if p.flags&wasRead == 0 && r.holds(c.pool, run.First+uint32(i), p) {
 				p.flags |= wasRead
 			}
-			if p.flags&local == 0 && p.flags&null == 0 {
+			if p.flags&(local|unknown) != local && p.flags&null == 0 || p.born < c.pool.knownFrom {
 				l.readUnwritten(c, p)
 			}
 		}

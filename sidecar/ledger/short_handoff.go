@@ -29,6 +29,8 @@ type lacking struct {
 	known  bool
 	claim  bool // a transfer is claimed to have written it
 	accuse bool // hard case 2 lets it accuse
+
+	watched bool // by observation
 }
 
 // writtenInStep takes away pages that a write of the read's own step filled.
@@ -50,7 +52,6 @@ func (l *Ledger) shortage(h *handoff) shortage {
 	}
 	if h.strange {
 		s.blank = "a transfer of it names a pool that was never opened"
-		return s
 	}
 	for _, pl := range h.recv.pools {
 		if pl == nil || pl.Owes == lifecycle.OwesNone {
@@ -138,17 +139,14 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		s.blank = firstOf(s.blank, "what an owed page holds is not known")
 		return
 	}
-	watching := p.flags&watched != 0 || h.covered() && pl.Path == lifecycle.PathDirect
-	if watching && h.covered() {
-		p.flags |= watched // also where the receiver did not name it
-	}
-	if p.written() {
+	watching := p.flags&watched != 0 || h.covered() && pl.Path == lifecycle.PathDirect // also where the receiver did not name it
+	if p.flags&(local|observed) != 0 || p.flags&claimed != 0 && !watching {
 		return
 	}
 	whose, known := l.others(h.req, p.content)
 	s.pages = append(s.pages, lacking{
 		pool: pl, at: o.at, whose: whose, known: known, claim: p.flags&claimed != 0,
-		accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+		accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine, watched: watching,
 	})
 }
 

@@ -96,6 +96,11 @@ func (l *Ledger) loseSight(inst *instance, of lifecycle.Src, peer string, told f
 			covered = append(covered, h)
 		}
 	}
+	for t := range inst.running {
+		if t.recv == inst && l.drainedAsSeen(t) {
+			l.drain(t) // that was seen
+		}
+	}
 	inst.sight.withdraw(of, peer, l.cfg.Limits.Peers)
 	open := false
 	for _, h := range covered {

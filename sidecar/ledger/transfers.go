@@ -159,17 +159,17 @@ func (l *Ledger) transferCompleted(c *call) {
 	}
 }
 
-// unseenStart is for the completion of a transfer that its receiver did not
+// unseenStart is for the completion of a transfer that nobody was seen to
 // start. That is usual where one reservation covers several transfers of a
-// sender; but where nobody was seen to start anything and the sender is not
-// followed, or the receiver was out of sight before, it began out of sight.
+// sender; but where the receiver started nothing and the sender is not followed,
+// or the receiver was out of sight before, it may have begun out of sight.
 func (l *Ledger) unseenStart(t *transfer) {
 	h := t.into
-	if t.recvTick != 0 || h.judged {
+	if t.began() != 0 || h.judged {
 		return
 	}
 	late := t.recv.seenSince != 0 && (h.req == nil || !h.req.fullySeen())
-	silent := t.sendTick == 0 && !h.startedByReceiver() && (t.send.seenSince != 0 || !t.send.followed())
+	silent := !h.startedByReceiver() && (t.send.seenSince != 0 || !t.send.followed())
 	if late || silent {
 		h.latecomer = true
 		l.unwatch(h)

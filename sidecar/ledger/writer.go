@@ -163,17 +163,25 @@ func (l *Ledger) sourceRooms(c *call, from *instance) map[*room]bool {
 		return nil
 	}
 	var rooms map[*room]bool
+	known := true
 	l.eachHolder(st.pool, at, func(r *request) {
 		if rooms == nil {
 			rooms = map[*room]bool{}
 		}
 		rooms[r.room] = true
+		known = known && r.room.id != "" // else it may be of any
 	})
+	if !known {
+		return nil
+	}
 	return rooms
 }
 
 // strangersBytes: no transfer from that peer, open or ended, targets the page.
 func (l *Ledger) strangersBytes(c *call, pl *pool, at uint32, p *page) {
+	if l.writesWhatItHad(c, pl, at, p) {
+		return
+	}
 	if pl.mute(p) || !c.inst.engine || !pl.promises(lifecycle.TransferStarted) || c.f.Outcome == lifecycle.Errored || c.f.Outcome == lifecycle.Posted {
 		return
 	}
@@ -186,6 +194,25 @@ func (l *Ledger) strangersBytes(c *call, pl *pool, at uint32, p *page) {
 	}
 	l.accuse(finding.ForeignPage, c.inst, req, rm, pl).on(l, at, p.content).
 		say("no transfer names the page", "bytes from "+firstOf(c.f.From, "an unknown instance")+" arrived there")
+}
+
+// writesWhatItHad is for bytes that name their transfer, on a page that its request
+// was given and does not have any more: wherever the receiver names no pages.
+func (l *Ledger) writesWhatItHad(c *call, pl *pool, at uint32, p *page) bool {
+	t := l.runningAs(c)
+	if t == nil || pl.mute(p) || c.f.Outcome == lifecycle.Errored {
+		return false
+	}
+	r := t.room.on(c.inst)
+	if r == nil || r.holds(pl, at, p) || r.past.find(pl.index, at) == nil && r.lost.find(pl.index, at) == nil {
+		return false
+	}
+	c.tr = t
+	l.wrongBytes(c, t, wrong{
+		kind: finding.WriteAfterRelease, inst: c.inst, req: r, room: t.room, pool: pl, at: at,
+		claim: "released", seen: "a write that names its transfer landed there afterwards",
+	})
+	return true
 }
 
 // writersRoom is the room of a write that no transfer into the page explains:

@@ -125,7 +125,7 @@ var casesOrder = []mutant{
 	{
 		rule: "case-11", clause: "late-room", file: "late.go",
 		off: "the room of a late fact is unwitnessed",
-		old: `		unsee(rm, inst, why)
+		old: `		unsee(rm, nil, why)
 `,
 		new: ``,
 	},

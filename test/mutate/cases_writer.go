@@ -96,8 +96,8 @@ var casesWriter = []mutant{
 	{
 		rule: "case-08", clause: "victim-of-critical", file: "breach.go",
 		off: "but only by a critical finding",
-		old: `if b.kind.Severity() != finding.Critical || b.pool == nil || own {`,
-		new: `if b.pool == nil || own {`,
+		old: `if b.kind.Severity() != finding.Critical || b.pool == nil || b.kind == finding.ShortHandoff {`,
+		new: `if b.pool == nil || b.kind == finding.ShortHandoff {`,
 	},
 	{
 		rule: "case-08", clause: "victim-then", file: "breach.go",

@@ -186,9 +186,9 @@ var casesWritten = []mutant{
 	{
 		rule: "case-02", clause: "claimed", file: "short_handoff.go",
 		off: "a missing page accuses by claim",
-		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine, watched: watching,
 	})`,
-		new: `accuse: watching,
+		new: `accuse: watching, watched: watching,
 	})`,
 	},
 	{
@@ -251,17 +251,17 @@ var casesWritten = []mutant{
 	{
 		rule: "case-02", clause: "handoff-promised", file: "short_handoff.go",
 		off: "a handoff accuses by claim only where pages_written is promised",
-		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine, watched: watching,
 	})`,
-		new: `accuse: watching || h.recv.engine,
+		new: `accuse: watching || h.recv.engine, watched: watching,
 	})`,
 	},
 	{
 		rule: "case-02", clause: "own-stream", file: "short_handoff.go",
 		off: "a handoff accuses by claim only where the engine has a stream",
-		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+		old: `accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine, watched: watching,
 	})`,
-		new: `accuse: watching || pl.promises(lifecycle.PagesWritten),
+		new: `accuse: watching || pl.promises(lifecycle.PagesWritten), watched: watching,
 	})`,
 	},
 	{

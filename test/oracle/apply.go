@@ -277,7 +277,7 @@ func (o *oracle) copy(e *entry) {
 		}
 		g := dst.gen
 		g.used = true
-		g.claims, g.bytes, g.laid, g.source = nil, nil, nil, nil
+		g.claims, g.bytes, g.laid, g.source, g.before = nil, nil, nil, nil, nil
 		switch {
 		case src == nil || src.gen.unknown:
 			g.unknown = true
@@ -314,7 +314,7 @@ func (o *oracle) read(e *entry, r *request, pages []*page) {
 		r.read = append(r.read, reading{pg.gen, e.Step, pg.gen.local()})
 	}
 	for _, pg := range pages {
-		if pg.gen.unknown {
+		if pg.gen.unknown && !r.handedOver() {
 			r.blur("it read a page that was not known")
 		}
 	}

@@ -107,7 +107,7 @@ func (o *oracle) loseRequests(i *instance) {
 
 // handedOver: it only sends, and what it sends was judged where it arrived.
 func (r *request) handedOver() bool {
-	if r.room == nil {
+	if r == nil || r.room == nil {
 		return false
 	}
 	sends := false

@@ -63,10 +63,15 @@ func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
 			continue
 		}
 		var sources, targets []*generation
+		parted := false
 		for _, t := range h.transfers() {
 			if t.sender == sender {
+				parted = parted || t.gone
 				sources, targets = append(sources, t.sources...), append(targets, t.targets...)
 			}
+		}
+		if parted {
+			continue // the rest need not come
 		}
 		from, to := pagesByTokens(sources), pagesByTokens(targets)
 		for tokens, n := range to {
@@ -80,10 +85,10 @@ func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
 
 // pagesByTokens counts pages, each once, by how many tokens they have.
 func pagesByTokens(gens []*generation) map[int64]int {
-	counts, seen := map[int64]int{}, map[*generation]bool{}
+	counts, seen := map[int64]int{}, map[*page]bool{}
 	for _, g := range gens {
-		if !seen[g] {
-			seen[g] = true
+		if !seen[g.page] {
+			seen[g.page] = true
 			counts[g.page.pool.spec.PageTokens]++
 		}
 	}

@@ -46,16 +46,18 @@ func (o *oracle) contentMismatch(e *entry) {
 		c := o.charges()
 		ch := c.of(finding.ContentMismatch, e.Fact, o.handoffParty(h), e.Pool)
 		ch.claim, ch.observation = "the content was handed over", "the digests of the two sides differ"
-		if pg := o.promptPage(h, e); pg != nil {
-			c.page(ch, pg)
+		if g := o.promptPage(h, e); g != nil && g.page.gen == g {
+			c.page(ch, g.page)
+		} else if g != nil {
+			ch.strike(struck{g.page, nil})
 		}
 		o.say(c)
 	}
 }
 
-// promptPage is the page of the receiver that a digest is about, nil where
+// promptPage is the page of the receiver that a digest is about, as it was given, nil where
 // that is not known.
-func (o *oracle) promptPage(h *handoff, e *entry) *page {
+func (o *oracle) promptPage(h *handoff, e *entry) *generation {
 	r := h.request()
 	p := o.inst(h.receiver).pools[e.Pool]
 	if r == nil || p == nil || !e.PromptPage.Has || p.spec.PageTokens <= 0 {
@@ -69,5 +71,5 @@ func (o *oracle) promptPage(h *handoff, e *entry) *page {
 	if n < 0 || n >= int64(len(list)) {
 		return nil
 	}
-	return list[n].gen.page
+	return list[n].gen
 }

@@ -98,6 +98,9 @@ func (o *oracle) seesPage(g *generation) bool {
 	if !g.page.pool.direct() {
 		return false
 	}
+	if g.missed {
+		return true
+	}
 	for _, t := range g.targets {
 		if h := t.handoff(); h != nil && o.sees(h) {
 			return true

@@ -352,15 +352,18 @@ func (o *oracle) complete(e *entry) {
 	}
 }
 
-// begunUnseen: a transfer is completed of which a part may have been out of
-// sight: nobody was seen to start it, and its sender is not followed; or its
-// receiver was not followed when it did (R19a).
+// begunUnseen: a transfer is completed that nobody was seen to start, and may
+// have begun out of sight: its receiver starts none and its sender is not
+// followed, or its receiver was not followed then (R19a).
 func (o *oracle) begunUnseen(t *transfer, h *handoff) bool {
+	if t.started() {
+		return false
+	}
 	to, from := o.inst(t.receiver), o.inst(t.sender)
-	if !t.started() && !h.receiverSide() && (from.missed || from.sighted == 0) {
+	if !h.receiverSide() && (from.missed || from.sighted == 0) {
 		return true
 	}
-	return !t.received && to.missed && !h.request().begun()
+	return to.missed && !h.request().begun()
 }
 
 // completes is the record that a completion speaks of.

@@ -66,18 +66,29 @@ func (o *oracle) poolsOf(h *handoff) (pools []*pool) {
 	return pools
 }
 
-// named are the targets that the receiver named.
+// named are the pages that the receiver named, in the generation that it named
+// last.
 func (h *handoff) named() (gens []*generation) {
-	seen := map[*generation]bool{}
+	at := map[*page]int{}
 	for _, t := range h.transfers() {
 		for _, g := range t.targets {
-			if !seen[g] {
-				seen[g] = true
+			n, again := at[g.page]
+			switch {
+			case !again:
+				at[g.page] = len(gens)
 				gens = append(gens, g)
+			case gens[n].earlierThan(g):
+				gens[n] = g
 			}
 		}
 	}
 	return gens
+}
+
+// earlierThan reports whether g is an earlier generation of the same page.
+func (g *generation) earlierThan(other *generation) bool {
+	all := append(slices.Clone(g.page.earlier), g.page.gen)
+	return slices.Index(all, g) < slices.Index(all, other)
 }
 
 func (o *oracle) owedIn(h *handoff, p *pool, step lifecycle.Opt[int64]) owed {

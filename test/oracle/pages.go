@@ -68,6 +68,7 @@ type generation struct {
 	key     string
 	targets []*transfer // that name it as a target
 	sources []*transfer // that name it as a source
+	missed  bool        // it was seen that a handoff did not bring it
 }
 
 // claimed is one claim that a page was written.

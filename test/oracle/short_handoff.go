@@ -169,6 +169,11 @@ func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle
 	seen := o.sees(h)
 	o.judgeClaims(h, f, a, seen, step)
 	h.judged, h.seen = true, seen
+	for _, l := range a.lacks {
+		for _, g := range l.pages {
+			g.missed = g.missed || l.seen
+		}
+	}
 	switch {
 	case !h.completed():
 		h.blur("it was never completed")
@@ -191,7 +196,11 @@ func (o *oracle) sayShort(h *handoff, f *lifecycle.Fact, why string, a assessmen
 		ch.claim = why
 		ch.observation = "less was written than owed"
 		for _, g := range l.pages {
-			c.generation(ch, g)
+			lay := o.lies(g)
+			if g.page.gen != g {
+				lay = nil // nobody has read it, nor will
+			}
+			ch.strike(struck{g.page, lay}) // who shares it is asked when it reads it
 		}
 	}
 	if len(a.lacks) == 0 {

@@ -43,7 +43,7 @@ func (o *oracle) staleRead(f *lifecycle.Fact, who party, pages []*page, c *charg
 // unwitnessed.
 func (o *oracle) unseenWrite(r *request, pages []*page) {
 	for _, pg := range pages {
-		if pg.gen.unknown {
+		if pg.gen.unknown && !r.handedOver() {
 			r.blur("it read a page that was not known")
 		} else if !o.written(pg.gen) && !o.accuses(pg.gen) {
 			r.blurRead("whether a page that it read was written")

@@ -95,10 +95,10 @@ func (r *request) live() bool {
 // lost drops a fact of a stream that is numbered, or brings it too late, or
 // says that one was lost. It reports whether the fact does not arrive.
 func (s *Sim) lost(in *instance, f *lifecycle.Fact) bool {
-	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 {
+	if s.Strike == nil || f.Src != lifecycle.Engine || f.Ev == lifecycle.PoolOpened || in.muted || s.live < 2 || s.together {
 		return false
 	}
-	if f.Seq.Has && s.strikes("blind/gap") || !f.Seq.Has && s.batch == nil && s.strikes("blind/loss") {
+	if f.Seq.Has && s.strikes("blind/gap") || !f.Seq.Has && s.strikes("blind/loss") {
 		s.want(in, "", "", "")
 		s.hard(10, "a gap")
 		if !f.Seq.Has {

@@ -53,10 +53,12 @@ func (in *instance) together(do func()) {
 	do()
 	s.batch = nil
 	s.rng.Shuffle(len(b.facts), func(i, j int) { b.facts[i], b.facts[j] = b.facts[j], b.facts[i] })
+	s.together = len(b.facts) > 1
 	for _, f := range b.facts {
 		s.number(in, f)
 		s.post(in, f)
 	}
+	s.together = false
 	if len(b.facts) > 1 {
 		s.hard(11, "facts of one t in any order")
 	}

@@ -37,6 +37,7 @@ type Sim struct {
 	wakes         queue[*proc]
 	arriving      queue[*lifecycle.Fact]
 	batch         *batch
+	together      bool // what is posted is a batch, which is lost as a whole or not at all
 	out           func(*lifecycle.Fact) bool
 	givenUp       bool
 	disordered    bool
