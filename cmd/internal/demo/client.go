@@ -116,7 +116,8 @@ type health struct {
 }
 
 func (w *set) health(ctx context.Context) (h health, err error) {
-	return h, w.get(ctx, "/healthz", &h)
+	err = w.get(ctx, "/healthz", &h)
+	return h, err
 }
 
 // found is a finding as the sidecar tells it.
@@ -140,12 +141,14 @@ type judged struct {
 
 func (w *set) findings(ctx context.Context, since uint64) ([]found, error) {
 	var list struct{ Findings []found }
-	return list.Findings, w.get(ctx, fmt.Sprintf("/api/v1/findings?since=%d", since), &list)
+	err := w.get(ctx, fmt.Sprintf("/api/v1/findings?since=%d", since), &list)
+	return list.Findings, err
 }
 
 func (w *set) verdicts(ctx context.Context, since uint64) ([]judged, error) {
 	var list struct{ Verdicts []judged }
-	return list.Verdicts, w.get(ctx, fmt.Sprintf("/api/v1/verdicts?since=%d", since), &list)
+	err := w.get(ctx, fmt.Sprintf("/api/v1/verdicts?since=%d", since), &list)
+	return list.Verdicts, err
 }
 
 // await asks until done says so, or the error that it gives last.

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// endTimeout is how long a process may take to end when it is asked to.
-const endTimeout = 10 * time.Second
+// endTimeout is how long the sidecar may take to end, as it promises.
+const endTimeout = 5 * time.Second
 
 // maxNotes is how much of what a process logs is kept, for an error.
 const maxNotes = 16 << 10
@@ -131,10 +131,15 @@ func (p *process) stop() error {
 		}
 		return nil
 	case <-time.After(endTimeout):
-		_ = p.cmd.Process.Kill()
-		<-p.ended
+		p.kill()
 		return fmt.Errorf("%s did not end within %s", p.name, endTimeout)
 	}
+}
+
+// kill ends the process at once.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.ended
 }
 
 // Engine finds the engine's command: beside this one, or on the path.

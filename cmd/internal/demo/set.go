@@ -164,12 +164,16 @@ func (w *set) logs() error {
 	return errors.Join(all...)
 }
 
-// end stops what was started, the last first.
-func (w *set) end() error {
-	var all []error
+// end stops the sidecar as it wants to be stopped, and then the engines, whose
+// unfinished requests are of no more interest.
+func (w *set) end() (err error) {
 	for _, p := range slices.Backward(w.processes) {
-		all = append(all, p.stop())
+		if p.name == "sidecar" {
+			err = p.stop()
+		} else {
+			p.kill()
+		}
 	}
 	w.processes = nil
-	return errors.Join(all...)
+	return err
 }

@@ -1,0 +1,114 @@
+package live
+
+import (
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The commands as they are shipped, built once.
+var witness, engine string
+
+func TestMain(m *testing.M) { os.Exit(withCommands(m)) }
+
+func withCommands(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "kvl-bin")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	for command, at := range map[string]*string{"kvwitness": &witness, "kvengine": &engine} {
+		if *at, err = Build(context.Background(), "../..", dir, command); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
+}
+
+func shortDir(t testing.TB) string {
+	t.Helper()
+	dir, err := ShortDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
+func sidecar(t testing.TB, engines string, args ...string) *Sidecar {
+	t.Helper()
+	s, err := StartSidecar(witness, engines, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+func (e *Exercise) begin(t testing.TB, drilled bool) (*Cluster, *Sidecar) {
+	t.Helper()
+	c, err := e.Start(t.Context(), shortDir(t), drilled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c, sidecar(t, c.Engines())
+}
+
+func kinds(all []Found) []string {
+	set := map[string]bool{}
+	for _, f := range all {
+		set[f.Said.Kind] = true
+	}
+	return slices.Sorted(maps.Keys(set))
+}
+
+// Promise: each drill, committed by a running engine, gives the findings that are
+// listed for it, and no other.
+func TestEachDrillIsFoundWhileItHappens(t *testing.T) {
+	for i := range Exercises {
+		e := &Exercises[i]
+		t.Run(e.Drill.String(), func(t *testing.T) {
+			c, s := e.begin(t, true)
+			if _, err := e.Play(c, 1); err != nil {
+				t.Fatal(err)
+			}
+			all, err := s.Rest(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := slices.Sorted(slices.Values(e.Expected())); !slices.Equal(kinds(all), want) {
+				t.Errorf("findings %v, want %v", kinds(all), want)
+				for _, f := range all {
+					t.Logf("%+v", f)
+				}
+			}
+		})
+	}
+}
+
+// Promise: the demo ends with status 0, and its table says so.
+func TestTheDemoShowsWhatItShould(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), witness, "demo", "--kvengine", engine).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, says := range []string{"drill rejected-handoff", "YES", "rejected_handoff short_handoff stale_read", "violated", "400", "drill lying-engine", "An ordinary dashboard"} {
+		if !strings.Contains(string(out), says) {
+			t.Errorf("it does not say %q:\n%s", says, out)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "kvw-demo*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v", left)
+	}
+}
