@@ -217,3 +217,13 @@ func (p *Probe) on(path string, offset uint64, role string, entry, exit *ebpf.Pr
 	p.attached[at] = a
 	return nil
 }
+
+// PostingTime is how long the program on post_send has run, by the kernel's BPF
+// statistics, which must be switched on.
+func (p *Probe) PostingTime() (time.Duration, error) {
+	stats, err := p.objects.PostSend.Stats()
+	if err != nil {
+		return 0, fmt.Errorf("read the run time of post_send: %w", err)
+	}
+	return stats.Runtime, nil
+}

@@ -1,0 +1,96 @@
+package verbs_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/kvwitness/kvwitness/bpf/verbs"
+)
+
+// BenchmarkPosting posts through the stub provider, under the probe and without.
+// Metrics: ns/request is the programs' own run time by the kernel's BPF
+// statistics; posts/s is what the process got through, of which the uprobe
+// itself (a trap into the kernel) is most in a virtual machine; records/post is
+// what is handed to user space. contiguous: each chain merges into one extent;
+// scattered: none of it does.
+func BenchmarkPosting(b *testing.B) {
+	dir := build(b)
+	for _, chain := range []int{1, 16, 256} {
+		for name, gap := range map[string]int{"contiguous": 0, "scattered": 4096} {
+			b.Run(fmt.Sprintf("chain=%d/%s/watched", chain, name), func(b *testing.B) {
+				w := load(b, verbs.Options{})
+				p := connected(b, dir, w)
+				benchmark(b, p, w, chain, gap)
+			})
+		}
+		b.Run(fmt.Sprintf("chain=%d/unwatched", chain), func(b *testing.B) {
+			p := start(b, dir)
+			p.do(b, "open")
+			p.do(b, "qp 17 99")
+			benchmark(b, p, nil, chain, 0)
+		})
+	}
+}
+
+func benchmark(b *testing.B, p *process, w *watcher, chain, gap int) {
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer stats.Close()
+	stop, drained := make(chan struct{}), make(chan int)
+	go drain(b, w, stop, drained)
+	b.ResetTimer()
+	p.do(b, "flood %d %d %d", b.N, chain, gap)
+	b.StopTimer()
+	close(stop)
+	records := <-drained
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "posts/s")
+	b.ReportMetric(float64(b.N*chain)/b.Elapsed().Seconds(), "requests/s")
+	if w == nil {
+		return
+	}
+	n, err := w.Counters()
+	if err != nil {
+		b.Fatal(err)
+	}
+	run, err := w.PostingTime()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(run.Nanoseconds())/float64(n.Requests), "ns/request")
+	b.ReportMetric(float64(records)/float64(n.Calls), "records/post")
+	b.ReportMetric(float64(n.LostRing+n.LostBusy)/float64(n.Calls), "lost/post")
+}
+
+// drain reads records until it is told to stop and none comes.
+func drain(b *testing.B, w *watcher, stop chan struct{}, done chan int) {
+	n := 0
+	defer func() { done <- n }()
+	for {
+		if w == nil {
+			<-stop
+			return
+		}
+		_, err := w.Read(time.Now().Add(20 * time.Millisecond))
+		switch {
+		case err == nil:
+			n++
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		default:
+			b.Error(err)
+			return
+		}
+	}
+}
