@@ -3,6 +3,7 @@ package publish
 import (
 	"cmp"
 	"maps"
+	"runtime"
 	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/kvcache"
@@ -83,7 +84,7 @@ func (e *encoder) take(s *snapshot, batch uint64, asOf int64) {
 	for i, pb := range e.b.pools {
 		c := &s.pools[i]
 		c.pool, c.given, c.lostAt = pb.pool, pb.given, e.b.lostAt
-		c.pages = append(c.pages[:0], pb.pages...)
+		c.pages = copyPages(c.pages, pb.pages)
 	}
 	s.reqs = s.reqs[:0]
 	for _, r := range e.b.reqs {
@@ -96,6 +97,22 @@ func (e *encoder) take(s *snapshot, batch uint64, asOf int64) {
 		s.xfers = append(s.xfers, xferCopy{of: x.of, name: x.req.name, pages: x.pages, tick: x.tick})
 	}
 	slices.SortFunc(s.xfers, func(a, b xferCopy) int { return cmp.Compare(a.of.xfer, b.of.xfer) })
+}
+
+// copySlice is how many pages are copied in one go. A copy is one piece of work that
+// the runtime cannot interrupt, and on a machine without a processor to spare, or
+// where the collector asks everybody to stop, the engine waits for it: so each is
+// short, and the engine has its turn after it.
+const copySlice = 4096
+
+// copyPages copies src into the memory of dst.
+func copyPages(dst, src []pageBook) []pageBook {
+	dst = slices.Grow(dst[:0], len(src))
+	for part := range slices.Chunk(src, copySlice) {
+		dst = append(dst, part...)
+		runtime.Gosched()
+	}
+	return dst
 }
 
 func (r *reqBook) copy() *reqCopy {
