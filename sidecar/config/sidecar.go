@@ -28,6 +28,7 @@ type Sidecar struct {
 	RecordBytes   int
 	RecordFiles   int
 	LiveSettle    time.Duration
+	Slack         time.Duration
 	Poll          time.Duration
 	Ahead, Behind time.Duration
 	SnapshotBytes int

@@ -97,7 +97,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	d := &Daemon{
 		log: o.Log, load: o.Load, level: o.Level, node: node, key: key, cfg: o.Config, origin: o.Origin,
 		claimed: map[string]string{}, reloadOK: true, reloadAt: time.Now(),
-		in: intake.New(intake.Config{Now: now, Ahead: s.Ahead, Behind: s.Behind}),
+		in: intake.New(intake.Config{Now: now, Slack: s.Slack, Ahead: s.Ahead, Behind: s.Behind}),
 	}
 	d.shadow.Store(s.Shadow)
 	if s.Record != "" {
@@ -110,7 +110,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	judging := o.Config.Judge
 	judging.Settle, judging.HoldVerdicts = s.LiveSettle, false
 	d.judge = &judge{
-		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle, log: d.report, record: d.record,
+		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle + s.Slack, log: d.report, record: d.record,
 		found: m.Found, shadow: d.shadow.Load, now: now,
 	}
 	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{

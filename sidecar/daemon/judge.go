@@ -21,7 +21,7 @@ const (
 	turn = time.Millisecond
 	rest = 50 * time.Millisecond
 	// wakeful is for how long after a fact turns go on beyond the settle time.
-	wakeful = intake.MinDelay + 3*turn
+	wakeful = 3 * turn
 	// showEvery is how often the judge's counts are shown to others at most.
 	showEvery = 20 * time.Millisecond
 )
@@ -30,7 +30,7 @@ const (
 type judge struct {
 	in     *intake.Intake
 	ledger *ledger.Ledger
-	settle time.Duration
+	settle time.Duration // of the ledger, and the intake's slack
 	log    *report.Log
 	record *record.Recorder // nil: nothing is recorded
 	found  func(after time.Duration, id uint64)

@@ -11,9 +11,9 @@ import (
 
 // Bounds of what sources may do to each other.
 const (
-	// MinDelay is the delay with which facts are expected at least: engines tell
-	// what happened in turns of two milliseconds.
-	MinDelay = 3 * time.Millisecond
+	// DefaultSlack is the delay with which facts are expected at least: engines
+	// tell what happened in turns of two milliseconds.
+	DefaultSlack = 3 * time.Millisecond
 	// FirstDelay is expected of a source of which nothing is known yet.
 	FirstDelay = 10 * time.Millisecond
 	// MaxDelay is the longest delay that is waited for.
@@ -29,6 +29,8 @@ const (
 type Config struct {
 	// Now is the node's clock in ns, that of the facts.
 	Now func() int64
+	// Slack is the delay with which facts are expected at least, at most MaxDelay.
+	Slack time.Duration
 	// Ahead and Behind are how far from Now a fact may be. Defaults 50 ms, 30 s.
 	Ahead, Behind time.Duration
 	// QueueBytes bounds what waits of one source.
@@ -51,6 +53,10 @@ type Intake struct {
 
 // New returns an Intake without sources.
 func New(cfg Config) *Intake {
+	if cfg.Slack <= 0 {
+		cfg.Slack = DefaultSlack
+	}
+	cfg.Slack = min(cfg.Slack, MaxDelay)
 	if cfg.Ahead <= 0 {
 		cfg.Ahead = 50 * time.Millisecond
 	}
@@ -71,7 +77,7 @@ func (in *Intake) Wake() <-chan struct{} { return in.wake }
 func (in *Intake) Open(inst string, standing func() Standing) *Source {
 	s := &Source{
 		in: in, inst: inst, standing: standing,
-		delay: FirstDelay.Nanoseconds(), last: math.MinInt64, credit: HoldLimit.Nanoseconds(), seen: in.cfg.Now(),
+		delay: max(FirstDelay, in.cfg.Slack).Nanoseconds(), last: math.MinInt64, credit: HoldLimit.Nanoseconds(), seen: in.cfg.Now(),
 	}
 	s.room = sync.NewCond(&s.mu)
 	in.mu.Lock()
@@ -119,7 +125,7 @@ func (in *Intake) Overslept(by time.Duration) {
 
 // reached is the least that the sources have reached at now.
 func (in *Intake) reached(sources []*Source, now, passed int64) int64 {
-	in.slack = max(halved(in.slack, passed), MinDelay.Nanoseconds())
+	in.slack = max(halved(in.slack, passed), in.cfg.Slack.Nanoseconds())
 	low := now - in.slack
 	for _, s := range sources {
 		low = min(low, s.reached(now, passed, in.slack))

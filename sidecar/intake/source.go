@@ -62,7 +62,7 @@ type Source struct {
 	stand   Standing
 	began   int64 // when it began to catch up
 	last    int64 // time of the last fact
-	delay   int64 // with which facts are expected, at least MinDelay
+	delay   int64 // with which facts are expected, at least the Slack
 	seen    int64 // when delay was measured last
 	credit  int64 // what is left of HoldLimit
 	arrival ring
@@ -152,7 +152,7 @@ func (s *Source) measure(t, now int64) {
 
 func (s *Source) decay(now int64) {
 	if now > s.seen {
-		s.delay = max(halved(s.delay, now-s.seen), MinDelay.Nanoseconds())
+		s.delay = max(halved(s.delay, now-s.seen), s.in.cfg.Slack.Nanoseconds())
 		s.seen = now
 	}
 }

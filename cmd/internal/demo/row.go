@@ -22,6 +22,8 @@ type row struct {
 	Tokens   int                `json:"answer_tokens"`
 	Took     float64            `json:"seconds"`
 	Wrong    []string           `json:"wrong"`
+	// Unhurried: the machine was too busy, and the sidecar waited longer for facts.
+	Unhurried bool `json:"unhurried"`
 
 	found []found
 	room  string    // of B's request

@@ -17,16 +17,17 @@ type scenario struct {
 }
 
 var scenarios = []*scenario{
-	{"drill rejected-handoff", shape{"rejected-handoff", decodePages / 2, decodePages, contextTokens}, rejected},
-	{"the same, protections on", shape{"", decodePages / 2, decodePages, shortContext}, protected},
-	{"mixed normal traffic", shape{"", normalPrefill, normalDecode, shortContext}, normal},
-	{"drill lying-engine", shape{"lying-engine", 4 * decodePages, decodePages, contextTokens}, lying},
+	{"drill rejected-handoff", shape{"rejected-handoff", decodePages / 2, decodePages, contextTokens, quick}, rejected},
+	{"the same, protections on", shape{"", decodePages / 2, decodePages, shortContext, unhurried}, protected},
+	{"mixed normal traffic", shape{"", normalPrefill, normalDecode, shortContext, unhurried}, normal},
+	{"drill lying-engine", shape{"lying-engine", 4 * decodePages, decodePages, contextTokens, unhurried}, lying},
 }
 
-// leaks says whether a text holds four characters in a row of a secret.
+// leaks says whether a text holds half of a secret, in a row: less may be chance.
 func leaks(text, secret string) bool {
-	for i := range len(secret) - 3 {
-		if strings.Contains(text, secret[i:i+4]) {
+	half := len(secret) / 2
+	for i := range len(secret) - half + 1 {
+		if strings.Contains(text, secret[i:i+half]) {
 			return true
 		}
 	}

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,15 +16,19 @@ import (
 // The incident to scale: pages of 64 tokens, of which decode has 8 and prefill 4,
 // and a context of 512 that both declare.
 const (
-	pageTokens     = 64
-	decodePages    = 8
-	contextTokens  = decodePages * pageTokens
-	promptTokens   = contextTokens - pageTokens/2
-	answerTokens   = pageTokens / 2
-	shortContext   = contextTokens / 2
-	normalPrefill  = 16
-	normalDecode   = 32
-	readyTimeout   = 60 * time.Second
+	pageTokens    = 64
+	decodePages   = 8
+	contextTokens = decodePages * pageTokens
+	promptTokens  = contextTokens - pageTokens/2
+	answerTokens  = pageTokens / 2
+	shortContext  = contextTokens / 2
+	normalPrefill = 16
+	normalDecode  = 32
+	// How late the sidecar expects facts at least: as it does by itself, and where
+	// nothing is to be found quickly, or this machine is too busy to be quick.
+	quick          = 3 * time.Millisecond
+	unhurried      = 100 * time.Millisecond
+	readyTimeout   = 30 * time.Second
 	requestTimeout = 60 * time.Second
 )
 
@@ -43,6 +48,7 @@ type shape struct {
 	prefill int    // pages that requests can have
 	decode  int
 	context int // tokens
+	slack   time.Duration
 }
 
 // tenant has a key, and a secret that only its own answers may hold.
@@ -101,7 +107,7 @@ func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
 		return err
 	}
 	sidecar, err := w.run(ctx, "sidecar", d.self, "watching", "sidecar", "--listen", "127.0.0.1:0", "--engine-key-file", keyFile,
-		"--engines", "prefill="+prefill["url"]+",decode="+decode["url"])
+		"--slack", s.slack.String(), "--engines", "prefill="+prefill["url"]+",decode="+decode["url"])
 	if err != nil {
 		return err
 	}
@@ -149,10 +155,19 @@ func (w *set) judged(ctx context.Context) error {
 			last, since = now, time.Now()
 		}
 		if last == 0 || time.Since(since) < still {
-			return errors.New("verdicts still come")
+			return fmt.Errorf("the %d verdicts so far are not yet all: %s", last, w.state(ctx))
 		}
 		return nil
 	})
+}
+
+// state is how the sidecar says that it stands.
+func (w *set) state(ctx context.Context) string {
+	var s json.RawMessage
+	if err := w.get(ctx, "/api/v1/state", &s); err != nil {
+		return err.Error()
+	}
+	return string(s)
 }
 
 // logs is what the processes said.

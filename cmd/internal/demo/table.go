@@ -93,6 +93,9 @@ func (d *demo) words(rows []*row) string {
 		}
 		fmt.Fprintf(&b, "The first finding of B's request came %.1f ms %s the first token of its answer reached the client.\n", ahead.Seconds()*1e3, when)
 	}
+	if first.Unhurried {
+		fmt.Fprintf(&b, "This machine is too busy for facts to come in time: the sidecar was told to expect them %s late.\n", unhurried)
+	}
 	fmt.Fprintf(&b, "\nWithout the drill every verdict is %q: %s.\n", rows[2].Verdict, rows[2].Why)
 	fmt.Fprintf(&b, "That is no formality: in the last row both engines claim the same, nothing they say is wrong in itself, and the\n"+
 		"secret leaks all the same (verdict %s, no finding). Only who watches the bytes that arrive at decode can tell a lie\n"+
