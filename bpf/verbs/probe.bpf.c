@@ -53,9 +53,15 @@ struct {
  * own, of a few. */
 #define SCRATCHES 4
 
+#define BULK 8 /* requests, and scatter entries, that are read at a time */
+#define WR_SIZE 128
+#define SGE_SIZE 16
+
 struct scratch {
 	u32 busy;
 	u32 pad;
+	u8 wrs[BULK * WR_SIZE];
+	u8 sges[BULK * SGE_SIZE];
 	union {
 		struct posted posted;
 		struct completed completed;
@@ -174,6 +180,9 @@ struct qp_head { /* the head of struct ibv_qp */
 
 struct walk {
 	u64 wr;
+	u64 last; /* the request before */
+	u64 wrs_at, sges_at; /* what the scratch holds a copy of, 0: nothing */
+	u64 last_sge;
 	u32 slot; /* of the scratch */
 	u32 followed;
 };
@@ -253,6 +262,44 @@ CHECKED_ALONE int add(struct piece *g)
 	return 0;
 }
 
+/* Chains mostly lie in arrays, and so do their scatter entries, and reading the
+ * target's memory is what a request costs: from the second of a row on, several
+ * are read at once. Those behind the end of a row may be anything; they are not
+ * looked at. */
+INLINE int fetch_wr(struct scratch *s, struct walk *w, struct wr *wr)
+{
+	u64 in = w->wr - w->wrs_at;
+
+	if (!w->wrs_at || in > (BULK - 1) * WR_SIZE || in % WR_SIZE) {
+		w->wrs_at = 0;
+		if (w->wr != w->last + WR_SIZE || read_user(s->wrs, sizeof(s->wrs), (void *)w->wr))
+			return read_user(wr, sizeof(*wr), (void *)w->wr);
+		w->wrs_at = w->wr;
+		in = 0;
+	}
+	in = BOUND(in, BULK * WR_SIZE) & ~(WR_SIZE - 1);
+	*wr = *(struct wr *)(s->wrs + in);
+	return 0;
+}
+
+INLINE int fetch_sge(struct scratch *s, struct walk *w, u64 from, struct sge *sge)
+{
+	u64 in = from - w->sges_at;
+	u64 last = w->last_sge;
+
+	w->last_sge = from;
+	if (!w->sges_at || in > (BULK - 1) * SGE_SIZE || in % SGE_SIZE) {
+		w->sges_at = 0;
+		if (from != last + SGE_SIZE || read_user(s->sges, sizeof(s->sges), (void *)from))
+			return read_user(sge, sizeof(*sge), (void *)from);
+		w->sges_at = from;
+		in = 0;
+	}
+	in = BOUND(in, BULK * SGE_SIZE) & ~(SGE_SIZE - 1);
+	*sge = *(struct sge *)(s->sges + in);
+	return 0;
+}
+
 /* follow takes one work request of a chain; 1 ends the walk. */
 CHECKED_ALONE int follow(struct walk *w)
 {
@@ -261,15 +308,19 @@ CHECKED_ALONE int follow(struct walk *w)
 
 	if (!w || !w->wr)
 		return 1;
-	struct posted *p = scratch_posted(w->slot);
+	u32 slot = w->slot;
+	struct scratch *s = map_lookup(&scratches, &slot);
 
-	if (!p)
+	if (!s)
 		return 1;
-	if (read_user(&wr, sizeof(wr), (void *)w->wr)) {
+	struct posted *p = &s->posted;
+
+	if (fetch_wr(s, w, &wr)) {
 		p->head.flags |= UNREADABLE;
 		w->wr = 0;
 		return 1;
 	}
+	w->last = w->wr;
 	w->wr = wr.next;
 	w->followed++;
 	p->requests++;
@@ -287,7 +338,7 @@ CHECKED_ALONE int follow(struct walk *w)
 	for (u32 i = 0; i < MAX_SGES && i < wr.num_sge; i++) {
 		struct sge e;
 
-		if (read_user(&e, sizeof(e), (void *)(wr.sg_list + i * sizeof(e)))) {
+		if (fetch_sge(s, w, wr.sg_list + i * SGE_SIZE, &e)) {
 			p->head.flags |= UNREADABLE;
 			break;
 		}

@@ -61,6 +61,8 @@ type verbsScratch struct {
 	_      structs.HostLayout
 	Busy   uint32
 	Pad    uint32
+	Wrs    [1024]uint8
+	Sges   [128]uint8
 	Posted struct {
 		_    structs.HostLayout
 		Head struct {
