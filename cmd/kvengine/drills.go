@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -22,6 +21,28 @@ func drillsCommand() *cobra.Command {
 	}
 }
 
+// legend explains the table.
+const legend = `
+A drill switches off exactly the protections that would stop it; each of them
+alone does, if it is kept on with --drill-keep: the status is what test/e2e sees
+then, through router and sockets, of the request that the fault would harm: an
+error, or 200 with the right answer. With those marked - it is on all the same,
+and the fault happens.
+
+`
+
+// cell is what a protection alone does about a drill.
+func cell(d scheduler.Drill, p scheduler.Protection) string {
+	status, stops := drill.Stops(d, p)
+	switch {
+	case !stops:
+		return "-"
+	case status == drill.Refuses:
+		return "stops: does not start"
+	}
+	return fmt.Sprintf("stops: %d", status)
+}
+
 // printDrills prints a row for each drill and a column for each protection.
 func printDrills(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -33,18 +54,14 @@ func printDrills(w io.Writer) error {
 	for _, d := range scheduler.Drills() {
 		fmt.Fprint(table, d.Name)
 		for p := range scheduler.NumProtections {
-			stops := "-"
-			if slices.Contains(d.Off, p) {
-				stops = "stops"
-			}
-			fmt.Fprintf(table, "\t%s", stops)
+			fmt.Fprintf(table, "\t%s", cell(d.Drill, p))
 		}
 		fmt.Fprintln(table)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprint(w, "\nA drill switches off exactly the protections that would stop it; each of them\nalone does, if it is kept on with --drill-keep.\n\n")
+	fmt.Fprint(w, legend)
 	for _, d := range scheduler.Drills() {
 		var roles []string
 		for _, r := range d.Roles {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,11 @@ func TestDrillsListsEveryDrill(t *testing.T) {
 		for line := range strings.Lines(out.String()) {
 			if strings.HasPrefix(line, d.Name+" ") && !strings.Contains(line, "(") && strings.Count(line, "stops") != len(d.Off) {
 				t.Errorf("%s: want %d protections that stop it", strings.TrimSpace(line), len(d.Off))
+			}
+		}
+		for p := range scheduler.NumProtections {
+			if _, stops := drill.Stops(d.Drill, p); stops != slices.Contains(d.Off, p) {
+				t.Errorf("%s is switched off by %s: %v, and stops it: %v", p, d.Name, !stops, stops)
 			}
 		}
 		if !strings.Contains(out.String(), e.Why) || !strings.Contains(out.String(), d.Fault) {

@@ -18,33 +18,33 @@ var modes = map[scheduler.Role]string{scheduler.Unified: "null", scheduler.Prefi
 
 // Info is what server_info says: SGLang's keys, and this engine's own.
 type Info struct {
-	MaxTotalNumTokens int              `json:"max_total_num_tokens"`
-	MaxReqInputLen    int              `json:"max_req_input_len"`
-	PageSize          int              `json:"page_size"`
-	DPSize            int              `json:"dp_size"`
-	TPSize            int              `json:"tp_size"`
-	PPSize            int              `json:"pp_size"`
-	PPRank            int              `json:"pp_rank"`
-	ContextLength     int              `json:"context_length"`
-	KVCacheDtype      string           `json:"kv_cache_dtype"`
-	Mode              string           `json:"disaggregation_mode"`
-	BootstrapPort     int              `json:"disaggregation_bootstrap_port,omitempty"`
-	ModelPath         string           `json:"model_path"`
-	ServedModelName   string           `json:"served_model_name"`
-	Version           string           `json:"version"`
-	KVEvents          *string          `json:"kv_events"`
-	InternalStates    []InternalState  `json:"internal_states"`
-	Engine            string           `json:"engine"`
-	Instance          string           `json:"instance"`
-	Control           string           `json:"control_address,omitempty"`
+	MaxTotalNumTokens int             `json:"max_total_num_tokens"`
+	MaxReqInputLen    int             `json:"max_req_input_len"`
+	PageSize          int             `json:"page_size"`
+	DPSize            int             `json:"dp_size"`
+	TPSize            int             `json:"tp_size"`
+	PPSize            int             `json:"pp_size"`
+	PPRank            int             `json:"pp_rank"`
+	ContextLength     int             `json:"context_length"`
+	KVCacheDtype      string          `json:"kv_cache_dtype"`
+	Mode              string          `json:"disaggregation_mode"`
+	BootstrapPort     int             `json:"disaggregation_bootstrap_port,omitempty"`
+	ModelPath         string          `json:"model_path"`
+	ServedModelName   string          `json:"served_model_name"`
+	Version           string          `json:"version"`
+	KVEvents          *string         `json:"kv_events"`
+	InternalStates    []InternalState `json:"internal_states"`
+	Engine            string          `json:"engine"`
+	Instance          string          `json:"instance"`
+	Control           string          `json:"control_address,omitempty"`
 	// Bootstrap is where a prefill and its other ranks are found; Prefills are those
 	// to which decode has a connection (null where it is not known).
-	Bootstrap         string           `json:"bootstrap_address,omitempty"`
-	Prefills          []string         `json:"connected_prefills"`
-	Drill             string           `json:"drill"`
-	RequestDrills     bool             `json:"request_drills"`
-	Protections       map[string]State `json:"protections"`
-	Queues            map[string]int   `json:"queues"`
+	Bootstrap     string           `json:"bootstrap_address,omitempty"`
+	Prefills      []string         `json:"connected_prefills"`
+	Drill         string           `json:"drill"`
+	RequestDrills bool             `json:"request_drills"`
+	Protections   map[string]State `json:"protections"`
+	Queues        map[string]int   `json:"queues"`
 }
 
 // InternalState is one rank's.

@@ -1,6 +1,8 @@
 // Package drill says what a watcher must find of each drill, from what kvengine
 // tells of itself: the one list that documents, the command and the tests share.
 //
+// [Stops] says what a client sees where one protection alone stops a drill.
+//
 // It imports engine/scheduler, whose Drills say what each fault is and which
 // protections stop it. It promises nothing about what a watcher sees beyond the
 // engine's own words: where the bytes are watched, more is found.
@@ -57,3 +59,30 @@ var expected = map[scheduler.Drill]Expectation{
 
 // Expected of a drill's stream; the zero Expectation for no drill.
 func Expected(d scheduler.Drill) Expectation { return expected[d] }
+
+// Refuses is the outcome of a protection by which an engine does not start.
+const Refuses = 0
+
+// outcomes are as test/e2e sees them, through router and sockets, with this one of
+// the drill's protections kept on.
+var outcomes = map[scheduler.Drill]map[scheduler.Protection]int{
+	scheduler.RejectedHandoff: {
+		scheduler.PoolGate: Refuses, scheduler.AdmissionReject: 400, scheduler.HandoffCompare: 502, scheduler.PageTags: 500, scheduler.HandoffDigest: 502,
+	},
+	scheduler.EarlyRelease:   {scheduler.DrainBeforeRelease: 200, scheduler.PageTags: 500},
+	scheduler.LateChunk:      {scheduler.PageTags: 500, scheduler.DropLateWork: 200},
+	scheduler.DoubleRelease:  {scheduler.PageTags: 500, scheduler.SingleRelease: 200},
+	scheduler.UnwrittenCache: {scheduler.PageTags: 500, scheduler.WrittenFirst: 200},
+	scheduler.SaltDrop:       {scheduler.DomainInKey: 200},
+	scheduler.LayoutMismatch: {scheduler.HandoffDigest: 502, scheduler.LayoutCheck: 502},
+	scheduler.StalePull:      {scheduler.PageTags: 500, scheduler.WrittenFirst: 200},
+	scheduler.LyingEngine:    {scheduler.HandoffCompare: 502, scheduler.PageTags: 500, scheduler.HandoffDigest: 502},
+}
+
+// Stops says whether p alone stops d, and then with which HTTP status the request
+// ends that would have been harmed: an error, or 200 with the right answer; Refuses
+// where the engine does not start.
+func Stops(d scheduler.Drill, p scheduler.Protection) (status int, stops bool) {
+	status, stops = outcomes[d][p]
+	return status, stops
+}

@@ -14,6 +14,9 @@ var (
 	simSeed  = flag.Uint64("sim.seed", 0, "run this seed alone")
 )
 
+// longRun is how many steps make a run the long one.
+const longRun = 1_000_000
+
 // simConfigs are small enough that everything runs out all the time.
 func simConfig(role Role) (Config, kvcache.Config) {
 	sc := Config{
@@ -94,10 +97,13 @@ func (w *world) chance() {
 func (w *world) disturb(e *engine) {
 	switch n := w.rng.IntN(1000); {
 	case n < 40:
+		w.total.Aborts++
 		w.someSub(e, func(sb *sub) { e.step(Abort{Req: sb.req, Reason: "asked to"}) })
 	case n < 80:
+		w.total.Disconnects++
 		w.someSub(e, func(sb *sub) { e.step(Disconnect{Req: sb.req}) })
 	case n < 83:
+		w.total.Crashes++
 		w.crash(e)
 	case n < 90:
 		if peers := w.peersOf(e); len(peers) > 0 {
@@ -191,6 +197,9 @@ func simulate(t *testing.T, seed uint64, build func(*world)) {
 			t.Fatalf("seed %d: %s stopped %d faults that should not have been", seed, p, w.total.Stopped[p])
 		}
 	}
+	if *simSteps >= longRun && min(w.total.Aborts, w.total.Disconnects, w.total.Crashes) < 20 {
+		t.Fatalf("seed %d: %d aborts, %d disconnects, %d crashes: the world is too quiet", seed, w.total.Aborts, w.total.Disconnects, w.total.Crashes)
+	}
 	if w.total.Good < uint64(*simSteps/1500) {
 		t.Fatalf("seed %d: %d good answers: the world is too rough to show anything", seed, w.total.Good)
 	}
@@ -203,7 +212,9 @@ func (w *world) judgeLive() {
 	}
 }
 
-// The long run is go test ./engine/scheduler -run Nothing -args -sim.steps=1000000.
+// The long run is
+//
+//	go test ./engine/scheduler -run 'Nothing|Disaster' -timeout 60m -args -sim.steps=1000000 -sim.seed=11
 //
 // The pools and the schedulers check their own invariants at each transition; the
 // world checks every byte that is read, every answer, and that each page is

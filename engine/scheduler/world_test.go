@@ -67,7 +67,8 @@ type digestKey struct {
 // total is what all engines of a world did, over all their epochs.
 type total struct {
 	Stats
-	Steps, Good uint64
+	Steps, Good                  uint64
+	Aborts, Disconnects, Crashes int // that happened to it
 }
 
 func (t *total) take(s *Scheduler) {

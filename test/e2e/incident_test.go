@@ -114,6 +114,9 @@ func TestEachProtectionAloneStopsRejectedHandoff(t *testing.T) {
 				if !errors.Is(err, scheduler.ErrContextExceedsPool) {
 					t.Fatalf("prefill starts: %v", err)
 				}
+				if want, stops := drill.Stops(i.drill, p); want != drill.Refuses || !stops {
+					t.Errorf("the table says %d", want)
+				}
 				table += fmt.Sprintf("  %-20s stops it: refuses to start\n", p)
 				return
 			}
@@ -123,6 +126,9 @@ func TestEachProtectionAloneStopsRejectedHandoff(t *testing.T) {
 			b, secret := play(t, c)
 			if b.status == 200 || leaks(b.raw, secret) {
 				t.Fatalf("B is answered %d %q, A's secret is %s", b.status, b.raw, secret)
+			}
+			if want, _ := drill.Stops(i.drill, p); b.status != want {
+				t.Errorf("B is answered %d, the table says %d", b.status, want)
 			}
 			if c.stopped(p) == 0 {
 				t.Fatalf("B is answered %d %s, and %s did not say that it stopped anything", b.status, b.raw, p)
