@@ -1,5 +1,5 @@
 // Package load puts a probe into the kernel and takes out what it says: the
-// part that is the same for every probe of system calls.
+// part that is the same for every probe.
 //
 // It imports the loader of BPF programs. It promises:
 //   - nothing is attached unless everything was loaded, and Close undoes all;
@@ -7,6 +7,5 @@
 //     busy producer cannot hold it for ever;
 //   - maps that the kernel's side only fills are pruned here, by inode.
 //
-// The programs hang on the raw tracepoint sys_exit, which needs no tracefs and
-// no debugfs.
+// The programs hang on raw tracepoints, which need no tracefs and no debugfs.
 package load

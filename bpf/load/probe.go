@@ -39,8 +39,11 @@ type Probe struct {
 	counted    int
 }
 
-// Open loads a probe and attaches its program to the end of every system call.
-func Open(spec *ebpf.CollectionSpec, program string, o Options) (*Probe, error) {
+// Program is the program of a probe and the raw tracepoint that it hangs on.
+type Program struct{ Name, Tracepoint string }
+
+// Open loads a probe and attaches its program.
+func Open(spec *ebpf.CollectionSpec, program Program, o Options) (*Probe, error) {
 	var with ebpf.CollectionOptions
 	if o.Targets != nil {
 		with.MapReplacements = map[string]*ebpf.Map{targetsMap: o.Targets}
@@ -50,18 +53,18 @@ func Open(spec *ebpf.CollectionSpec, program string, o Options) (*Probe, error) 
 	}
 	coll, err := ebpf.NewCollectionWithOptions(spec, with)
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", program, explained(err))
+		return nil, fmt.Errorf("load %s: %w", program.Name, explained(err))
 	}
-	p := &Probe{collection: coll, program: coll.Programs[program], counted: int(spec.Maps[countersMap].MaxEntries)}
+	p := &Probe{collection: coll, program: coll.Programs[program.Name], counted: int(spec.Maps[countersMap].MaxEntries)}
 	if p.ring, err = ringbuf.NewReader(coll.Maps[ringMap]); err != nil {
 		coll.Close()
-		return nil, fmt.Errorf("open the ring of %s: %w", program, err)
+		return nil, fmt.Errorf("open the ring of %s: %w", program.Name, err)
 	}
 	// A ring that is polled is asked, not waited for.
 	p.ring.SetDeadline(time.Unix(1, 0))
-	p.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sys_exit", Program: p.program})
+	p.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: program.Tracepoint, Program: p.program})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("attach %s to sys_exit: %w", program, err), p.Close())
+		return nil, errors.Join(fmt.Errorf("attach %s to %s: %w", program.Name, program.Tracepoint, err), p.Close())
 	}
 	return p, nil
 }

@@ -18,5 +18,5 @@ func Open(o load.Options) (*load.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load.Open(spec, probeProgPdwireExit, o)
+	return load.Open(spec, load.Program{Name: probeProgPdwireExit, Tracepoint: "sys_exit"}, o)
 }

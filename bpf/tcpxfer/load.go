@@ -17,5 +17,5 @@ func Open(o load.Options) (*load.Probe, error) {
 	if err != nil {
 		return nil, err
 	}
-	return load.Open(spec, probeProgTcpxferExit, o)
+	return load.Open(spec, load.Program{Name: probeProgTcpxferExit, Tracepoint: "sys_exit"}, o)
 }

@@ -95,8 +95,7 @@ func (rd *Reader) Take(r *Record) {
 	k := key{r.Inode, r.Sent}
 	switch r.Kind {
 	case Closed:
-		rd.forget(key{r.Inode, false})
-		rd.forget(key{r.Inode, true})
+		rd.Forget(r.Inode)
 	case Blind, Refused:
 		why := "it is encrypted or of an old version"
 		if r.Kind == Blind {
@@ -111,6 +110,12 @@ func (rd *Reader) Take(r *Record) {
 	case Opened, Joined:
 	}
 	rd.stats.Handled++
+}
+
+// Forget drops a connection that is gone.
+func (rd *Reader) Forget(inode uint64) {
+	rd.forget(key{inode, false})
+	rd.forget(key{inode, true})
 }
 
 func (rd *Reader) forget(k key) {

@@ -1,0 +1,37 @@
+//go:build amd64
+
+package process
+
+import (
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/kvwitness/kvwitness/bpf/load"
+)
+
+// Promise: a program that is started is told, by its process.
+func TestAProgramThatIsStartedIsTold(t *testing.T) {
+	p, err := Open(load.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	cmd := exec.Command("true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	told := false
+	for end := time.Now().Add(10 * time.Second); !told && time.Now().Before(end); time.Sleep(time.Millisecond) {
+		_, err := p.Drain(1<<20, func(b []byte) {
+			pid, ok := Started(b)
+			told = told || ok && pid == cmd.Process.Pid
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !told {
+		t.Error("nobody told of it")
+	}
+}

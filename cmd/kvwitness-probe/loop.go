@@ -1,0 +1,329 @@
+//go:build linux && amd64
+
+package main
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kvwitness/kvwitness/bpf/load"
+	"github.com/kvwitness/kvwitness/bpf/pdwire"
+	"github.com/kvwitness/kvwitness/bpf/process"
+	"github.com/kvwitness/kvwitness/bpf/tcpxfer"
+	"github.com/kvwitness/kvwitness/sidecar/attach"
+	"github.com/kvwitness/kvwitness/sidecar/probe"
+)
+
+// How often the probe does what.
+const (
+	busyPause  = 2 * time.Millisecond // between two looks at the rings
+	idlePause  = 5 * time.Millisecond // the same, while nothing comes
+	idleAfter  = 200 * time.Millisecond
+	markEvery  = 100 * time.Millisecond
+	scanEvery  = 500 * time.Millisecond
+	pruneEvery = 5 * time.Second
+	// drainBytes bounds what is taken out of one ring before the other's turn.
+	drainBytes = 4 << 20
+	// slack is how long a program in the kernel may take from its look at the
+	// clock until its record is in the ring.
+	slack = time.Millisecond
+)
+
+// loop is the probe at work. It is for one goroutine.
+type loop struct {
+	out       *probe.Writer
+	transfers *load.Probe
+	controls  *load.Probe
+	starts    *load.Probe
+	watch     attach.Watch
+
+	pruned  chan pruning
+	pruning bool
+
+	counts  probe.Counts
+	told    int64 // T of the last mark
+	payload []byte
+	failed  error // of writing within a callback
+
+	lastRecord, lastMark, lastScan, lastPrune time.Time
+}
+
+// firstNamespace is the inode of the node's first PID namespace.
+const firstNamespace = "pid:[4026531836]"
+
+// open loads the programs and tells what is in the way.
+func open(s settings, out *os.File) (l *loop, err error) {
+	l = &loop{out: probe.NewWriter(out), pruned: make(chan pruning, 1)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.problem(err.Error()), l.close())
+		}
+	}()
+	if names, err := missing(); err != nil || len(names) > 0 {
+		return l, errors.Join(err, fmt.Errorf("lacks the rights %s: run it as root, or give it these capabilities", strings.Join(names, ", ")))
+	}
+	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != firstNamespace {
+		return l, errors.Join(err, fmt.Errorf("runs in a PID namespace of its own (%s): processes have other numbers in the kernel; share the node's (hostPID: true)", ns))
+	}
+	if l.transfers, err = tcpxfer.Open(load.Options{}); err != nil {
+		return l, err
+	}
+	if l.controls, err = pdwire.Open(load.Options{Targets: l.transfers.Targets()}); err != nil {
+		return l, err
+	}
+	if l.starts, err = process.Open(load.Options{}); err != nil {
+		return l, err
+	}
+	l.watch = attach.Watch{
+		Proc: attach.Proc(s.proc), Rules: s.rules,
+		Started: l.started, Ended: l.ended,
+	}
+	return l, nil
+}
+
+func (l *loop) close() error {
+	var errs []error
+	for _, p := range []*load.Probe{l.starts, l.controls, l.transfers} {
+		if p != nil {
+			errs = append(errs, p.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (l *loop) problem(text string) error {
+	return errors.Join(l.out.Frame(probe.Problem, []byte(text[:min(len(text), probe.MaxFrame)])), l.out.Flush())
+}
+
+func (l *loop) run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := l.turn(time.Now()); err != nil {
+			if ctx.Err() != nil {
+				return nil // the sidecar is gone
+			}
+			return err
+		}
+		pause := idlePause
+		if time.Since(l.lastRecord) < idleAfter {
+			pause = busyPause
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+func monotonic() int64 {
+	var ts unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
+		return 0 // the kernel always has this clock
+	}
+	return ts.Nano()
+}
+
+// turn looks at everything once.
+func (l *loop) turn(now time.Time) error {
+	if err := l.processes(now); err != nil {
+		return err
+	}
+	reached := monotonic() - slack.Nanoseconds()
+	if l.pressed() || now.Sub(l.lastMark) >= markEvery {
+		if err := l.count(); err != nil {
+			return err
+		}
+	}
+	records := 0
+	emptied := true
+	for _, source := range [...]struct {
+		from *load.Probe
+		kind probe.Kind
+	}{{l.controls, probe.Control}, {l.transfers, probe.Transfer}} {
+		all, err := source.from.Drain(drainBytes, func(b []byte) {
+			records++
+			l.write(source.kind, b)
+		})
+		if err = errors.Join(err, l.failed); err != nil {
+			return err
+		}
+		emptied = emptied && all
+	}
+	if records > 0 {
+		l.lastRecord = now
+	}
+	if emptied && (records > 0 || now.Sub(l.lastMark) >= markEvery) {
+		l.told, l.lastMark = reached, now
+		l.mark()
+	}
+	if err := l.prune(now); err != nil {
+		return err
+	}
+	return errors.Join(l.failed, l.out.Flush())
+}
+
+func (l *loop) write(k probe.Kind, b []byte) {
+	if l.failed == nil {
+		l.failed = l.out.Frame(k, b)
+	}
+}
+
+func (l *loop) mark() {
+	m := probe.Mark{T: l.told, Counts: l.counts}
+	l.payload = m.Append(l.payload[:0])
+	l.write(probe.Progress, l.payload)
+}
+
+// pressed reports whether a ring is so full that it may have lost something.
+func (l *loop) pressed() bool {
+	for _, p := range []*load.Probe{l.controls, l.transfers} {
+		if bytes, size := p.Fill(); bytes > size/2 {
+			return true
+		}
+	}
+	return false
+}
+
+// count reads the counters and tells of a loss before anything that came after.
+func (l *loop) count() error {
+	t, err := l.transfers.Counters()
+	if err != nil {
+		return err
+	}
+	c, err := l.controls.Counters()
+	if err != nil {
+		return err
+	}
+	before := l.counts
+	l.counts = probe.Counts{
+		TransferSent: t[tcpxfer.RecordsSent], TransferLost: t[tcpxfer.RecordsLost], TransferFull: t[tcpxfer.ConnectionsLost],
+		ControlSent: c[pdwire.RecordsSent], ControlLost: c[pdwire.RecordsLost], ControlFull: c[pdwire.ConnectionsLost],
+		ControlCut: c[pdwire.BytesCut], Refused: l.watch.Refused(),
+	}
+	lost := func(c probe.Counts) [4]uint64 {
+		return [4]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull}
+	}
+	if lost(before) != lost(l.counts) {
+		l.mark()
+	}
+	return l.failed
+}
+
+// processes finds those that were started or are gone.
+func (l *loop) processes(now time.Time) error {
+	_, err := l.starts.Drain(drainBytes, func(b []byte) {
+		if pid, ok := process.Started(b); ok {
+			l.complain(l.watch.Find(pid))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if now.Sub(l.lastScan) >= scanEvery {
+		l.lastScan = now
+		l.complain(l.watch.Scan())
+	}
+	return l.failed
+}
+
+func (l *loop) complain(err error) {
+	if err != nil && l.failed == nil {
+		l.failed = l.problem(err.Error())
+	}
+}
+
+func (l *loop) started(p attach.Process) error {
+	if err := l.transfers.Targets().Put(uint32(p.PID), uint64(1)); err != nil {
+		return fmt.Errorf("watch process %d: %w", p.PID, err)
+	}
+	l.seen(probe.Seen{PID: uint32(p.PID), Rule: p.Rule})
+	return nil
+}
+
+func (l *loop) ended(p attach.Process) {
+	// One that is not there was never put.
+	_ = l.transfers.Targets().Delete(uint32(p.PID))
+	l.seen(probe.Seen{PID: uint32(p.PID), Rule: p.Rule, Ended: true})
+}
+
+func (l *loop) seen(s probe.Seen) {
+	s.T = monotonic()
+	l.payload = s.Append(l.payload[:0])
+	l.write(probe.Process, l.payload)
+}
+
+// pruning is which followed connections are closed, found out beside the loop: to
+// list the sockets of a namespace takes the kernel longer than a ring may wait.
+type pruning struct {
+	followed [2][]uint64 // of transfers and controls
+	closed   [2][]uint64
+}
+
+// prune begins to look for connections that are closed, and forgets those that
+// were found.
+func (l *loop) prune(now time.Time) error {
+	select {
+	case done := <-l.pruned:
+		l.pruning = false
+		for i, p := range [...]*load.Probe{l.transfers, l.controls} {
+			for _, inode := range done.closed[i] {
+				if err := p.Forget(inode); err != nil {
+					return err
+				}
+				l.write(probe.Gone, binary.LittleEndian.AppendUint64(nil, inode))
+			}
+		}
+	default:
+	}
+	if l.pruning || now.Sub(l.lastPrune) < pruneEvery {
+		return nil
+	}
+	l.lastPrune = now
+	var p pruning
+	for i, from := range [...]*load.Probe{l.transfers, l.controls} {
+		var err error
+		if p.followed[i], err = from.Connections(); err != nil {
+			return err
+		}
+	}
+	pids := slices.Collect(maps.Keys(l.watch.Watched()))
+	l.pruning = true
+	go func() {
+		p.look(l.watch.Proc, pids)
+		l.pruned <- p
+	}()
+	return nil
+}
+
+// look lists the sockets of each network namespace that a process is in. Where
+// that fails nothing is taken for closed.
+func (p *pruning) look(proc attach.Proc, pids []int) {
+	open, seen := map[uint64]bool{}, map[string]bool{}
+	for _, pid := range pids {
+		ns, err := os.Readlink(fmt.Sprintf("%s/%d/ns/net", proc, pid))
+		if errors.Is(err, fs.ErrNotExist) || seen[ns] && ns != "" {
+			continue // it has ended, or its sockets are listed
+		}
+		seen[ns] = true
+		if err := proc.Sockets(pid, open); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return
+		}
+	}
+	for i, followed := range p.followed {
+		for _, inode := range followed {
+			if !open[inode] {
+				p.closed[i] = append(p.closed[i], inode)
+			}
+		}
+	}
+}

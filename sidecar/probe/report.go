@@ -1,0 +1,85 @@
+package probe
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Counts are what the programs in the kernel counted since they were loaded. For
+// each of the two: records that were handed on, records for which there was no
+// room, and connections beyond those that can be followed.
+type Counts struct {
+	TransferSent, TransferLost, TransferFull uint64
+	ControlSent, ControlLost, ControlFull    uint64
+	ControlCut                               uint64 // bytes of bodies that stayed in the kernel
+	Refused                                  uint64 // processes that match and are not watched
+}
+
+// Mark says how far the probe has come: every record of before T was handed on
+// before it, or is counted as lost in the mark that came before its records.
+type Mark struct {
+	T int64 // ns, the node's monotonic clock
+	Counts
+}
+
+func (m *Mark) fields() []*uint64 {
+	return []*uint64{
+		&m.TransferSent, &m.TransferLost, &m.TransferFull, &m.ControlSent, &m.ControlLost, &m.ControlFull, &m.ControlCut, &m.Refused,
+	}
+}
+
+// Append appends the mark to dst.
+func (m *Mark) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.T))
+	for _, f := range m.fields() {
+		dst = binary.LittleEndian.AppendUint64(dst, *f)
+	}
+	return dst
+}
+
+// ParseMark reads a mark.
+func ParseMark(b []byte) (m Mark, err error) {
+	fields := m.fields()
+	if len(b) != 8*(1+len(fields)) {
+		return m, fmt.Errorf("read a mark of %d bytes: %w", len(b), ErrFormat)
+	}
+	m.T = int64(binary.LittleEndian.Uint64(b))
+	for i, f := range fields {
+		*f = binary.LittleEndian.Uint64(b[8*(i+1):])
+	}
+	return m, nil
+}
+
+// maxRule is the longest rule that is told, in bytes.
+const maxRule = 1024
+
+// Seen is a process that is watched from now on, or not any more.
+type Seen struct {
+	T     int64 // ns
+	PID   uint32
+	Ended bool
+	Rule  string // that it matched
+}
+
+// Append appends it to dst.
+func (s *Seen) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(s.T))
+	dst = binary.LittleEndian.AppendUint32(dst, s.PID)
+	ended := byte(0)
+	if s.Ended {
+		ended = 1
+	}
+	dst = append(dst, ended)
+	return append(dst, s.Rule[:min(len(s.Rule), maxRule)]...)
+}
+
+// ParseSeen reads a Seen.
+func ParseSeen(b []byte) (s Seen, err error) {
+	const fixed = 13
+	if len(b) < fixed || len(b) > fixed+maxRule || b[12] > 1 {
+		return s, fmt.Errorf("read a process of %d bytes: %w", len(b), ErrFormat)
+	}
+	return Seen{
+		T: int64(binary.LittleEndian.Uint64(b)), PID: binary.LittleEndian.Uint32(b[8:]), Ended: b[12] == 1, Rule: string(b[fixed:]),
+	}, nil
+}

@@ -1,0 +1,31 @@
+// Package proven makes facts of what the probe saw: claims of what prefill and
+// decode said to each other (src wire), observations of the bytes that arrived
+// (src tcp), and when the sight of an instance's incoming data was complete.
+//
+// It is a pure state machine: frames of the probe in, facts out, no clock but
+// that of the records. It imports engine/lifecycle, engine/pdwire, engine/zmtp,
+// sidecar/probe, and the readers of the two probes. What engines say is hostile
+// input. It promises:
+//
+//  1. Facts come in the order of their times, as far as the probe says that it
+//     has come; a record of before that is taken in when it comes.
+//  2. A message that was seen at both ends is one fact.
+//  3. Sight of a peer's writes is declared complete only after one of them was
+//     mapped into a region, with nothing lost since, no connection to the same
+//     port that is not followed, and no layout that goes by a staging buffer; it
+//     is withdrawn, with the reason, as soon as one of these does not hold.
+//  4. Everything that is remembered is bounded by a named limit. Beyond it things
+//     are counted and not said: their handoffs are unwitnessed.
+//  5. No content: of a message addresses, lengths, numbers of pages and the names
+//     of rooms, requests and instances are kept.
+//
+// Instances are known by the address of their control socket, as SGLang and
+// kvengine name it to each other; a decode of vLLM by its Mooncake session. Which
+// process is which instance is learned from who sent and who received a message.
+//
+// What cannot be known from outside: how many pages a pool has and how many
+// tokens a page (see Config.Known; without it the distance of two regions bounds
+// the pages, and nothing is owed by tokens), the id of a request, what came
+// before the probe. A READ is seen at the process that is read from; where its
+// bytes go there is no address for, so that pulls over TCP are not witnessed.
+package proven
