@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kvwitness/kvwitness/engine/api"
 	"github.com/kvwitness/kvwitness/engine/config"
 	"github.com/kvwitness/kvwitness/engine/router"
 )
-
-const readHeaderTimeout = 10 * time.Second
 
 func routerCommand() *cobra.Command {
 	var r config.Router
@@ -47,7 +44,7 @@ func route(ctx context.Context, c *config.Router) error {
 	if err != nil {
 		return fmt.Errorf("listen for requests: %w", err)
 	}
-	web := &http.Server{Handler: r.Handler(), ReadHeaderTimeout: readHeaderTimeout}
+	web := api.Web(r.Handler())
 	failed := make(chan error, 1)
 	go func() { failed <- web.Serve(l) }()
 	c.Config.Log.Info("routing", "url", "http://"+l.Addr().String())

@@ -53,8 +53,13 @@ type Message struct {
 	Content json.RawMessage `json:"content"`
 }
 
-// ReadBody reads a bounded body: 413 beyond MaxBody.
+// ReadBody reads a bounded body: 413 beyond MaxBody, at once where its length is
+// said.
 func ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, *Error) {
+	if r.ContentLength > MaxBody {
+		w.Header().Set("Connection", "close") // nothing of it is waited for
+		return nil, Refuse(http.StatusRequestEntityTooLarge, "body_too_large", "the body is longer than %d bytes", MaxBody)
+	}
 	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLong *http.MaxBytesError
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/pdwire"
 )
 
+// bootstrapTimeout bounds a request to a bootstrap server, on either side of it.
 const bootstrapTimeout = 5 * time.Second
 
 // bootstrap tells decode where the ranks of a prefill are (SGLang's /route), and
@@ -55,8 +56,14 @@ func (b *bootstrap) put(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// read takes a bounded body and parses it; what cannot be read is a 400.
+// read takes a bounded body and parses it; what cannot be read is a 400,
+// what says that it is too long a 413.
 func read[T any](w http.ResponseWriter, r *http.Request, parse func([]byte) (*T, error)) (v *T, ok bool) {
+	if r.ContentLength > pdwire.MaxBootstrapBytes {
+		w.Header().Set("Connection", "close") // nothing of it is waited for
+		http.Error(w, "the body is too long", http.StatusRequestEntityTooLarge)
+		return nil, false
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, pdwire.MaxBootstrapBytes))
 	if err == nil {
 		v, err = parse(body)

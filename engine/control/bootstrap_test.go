@@ -2,9 +2,13 @@ package control
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +57,7 @@ func TestBootstrapRefusesWhatItCannotRead(t *testing.T) {
 		{"POST", "/register_dp_rank", `{"bootstrap_room":1e99,"dp_rank":0}`, 400},
 		{"POST", "/query_dp_ranks", `{"bootstrap_rooms":"all"}`, 400},
 		{"POST", "/query_dp_ranks", `{"bootstrap_rooms":[` + strings.Repeat("1,", pdwire.MaxRooms) + `1]}`, 400},
-		{"POST", "/register_dp_rank", strings.Repeat(" ", pdwire.MaxBootstrapBytes+1) + `{}`, 400},
+		{"POST", "/register_dp_rank", strings.Repeat(" ", pdwire.MaxBootstrapBytes+1) + `{}`, 413},
 		{"PUT", "/route", `{}`, 400},
 		{"GET", "/route?prefill_dp_rank=x", "", 400},
 	} {
@@ -89,7 +93,42 @@ func TestRoomRanksAreBoundedAndExpire(t *testing.T) {
 	}
 }
 
-// Promise: no request to the bootstrap server panics; it answers with one of four
+// Promise: a peer that says nothing to the bootstrap server, or the half of
+// something, or promises too much, is refused or dropped within bootstrapTimeout.
+func TestHostilePeersOfBootstrapAreDroppedWithinItsTime(t *testing.T) {
+	p, err := BindPrefill(t.Context(), PrefillConfig{Host: "127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.Close() })
+	for name, c := range map[string]struct{ say, want string }{
+		"nothing":       {"", ""},
+		"half a header": {"PUT /rou", ""},
+		"half a body":   {"PUT /route HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n{", "HTTP/1.1 400"},
+		"2^62 bytes":    {"PUT /route HTTP/1.1\r\nHost: x\r\nContent-Length: 4611686018427387904\r\n\r\n{", "HTTP/1.1 413"},
+		"garbage":       {"\x00garbage\r\n\r\n", "HTTP/1.1 400"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn, err := net.Dial("tcp", p.Bootstrap())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if _, err := io.WriteString(conn, c.say); err != nil {
+				t.Fatal(err)
+			}
+			const slack = 3 * time.Second
+			_ = conn.SetReadDeadline(time.Now().Add(bootstrapTimeout + slack))
+			answer, err := io.ReadAll(conn)
+			if errors.Is(err, os.ErrDeadlineExceeded) || !strings.HasPrefix(string(answer), c.want) {
+				t.Errorf("%v, answered %.80q, want %q", err, answer, c.want)
+			}
+		})
+	}
+}
+
+// Promise: no request to the bootstrap server panics; it answers with one of a few
 // statuses, and a 200 with what can be read again.
 func FuzzBootstrapServer(f *testing.F) {
 	f.Add(uint8(0), "", []byte(goldenRegistration))
@@ -106,7 +145,7 @@ func FuzzBootstrapServer(f *testing.F) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		switch {
-		case w.Code == 400 || w.Code == 404:
+		case w.Code == 400 || w.Code == 404 || w.Code == 413:
 		case w.Code != 200:
 			t.Errorf("%v: status %d", route, w.Code)
 		case route[0] != "PUT" && route[1] != "/register_dp_rank":

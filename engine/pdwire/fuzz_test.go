@@ -2,6 +2,7 @@ package pdwire
 
 import (
 	"bytes"
+	"net/url"
 	"reflect"
 	"testing"
 
@@ -84,12 +85,28 @@ func FuzzVLLM(f *testing.F) {
 func FuzzBootstrap(f *testing.F) {
 	f.Add([]byte(goldenRoute))
 	f.Add([]byte(`{"bootstrap_rooms":[1]}`))
+	f.Add([]byte(`{"bootstrap_room":1,"dp_rank":2}`))
+	f.Add([]byte(RouteQuery{-1, -1, -1, -1}.Values().Encode()))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if r, err := ParseRouteRegistration(b); err == nil && (r.AttnTPRank >= r.AttnTPSize || r.RankPort > 65535 || r.RankIP == "") {
 			t.Fatalf("accepted %+v", r)
 		}
 		if q, err := ParseRoomQuery(b); err == nil && len(q.Rooms) > MaxRooms {
 			t.Fatalf("accepted %d rooms", len(q.Rooms))
+		}
+		if r, err := ParseRoomRank(b); err == nil && (r.DPRank < 0 || r.DPRank > MaxRank) {
+			t.Fatalf("accepted rank %d", r.DPRank)
+		}
+		if s, err := ParseServerInfo(b); err == nil && (min(s.AttnTPSize, s.AttnCPSize, s.DPSize, s.PPSize) < 1 || s.PageSize < 0) {
+			t.Fatalf("accepted %+v", s)
+		}
+		if r, err := ParseRankInfo(b); err == nil && (r.RankIP == "" || r.RankPort < 1 || r.RankPort > 65535) {
+			t.Fatalf("accepted %+v", r)
+		}
+		if v, err := url.ParseQuery(string(b)); err == nil {
+			if q, err := ParseRouteQuery(v); err == nil && min(q.DPRank, q.CPRank, q.TPRank, q.PPRank) < -1 {
+				t.Fatalf("accepted %+v", q)
+			}
 		}
 	})
 }

@@ -23,13 +23,8 @@ import (
 	"github.com/kvwitness/kvwitness/engine/worker"
 )
 
-// Bounds of the API's connections.
-const (
-	readHeaderTimeout = 10 * time.Second
-	readTimeout       = 60 * time.Second
-	maxHeaderBytes    = 64 << 10
-	witnessTimeout    = 5 * time.Second
-)
+// witnessTimeout bounds what is still told at the end.
+const witnessTimeout = 5 * time.Second
 
 // Config of a process. Ports of 0 are the system's to choose.
 type Config struct {
@@ -90,7 +85,7 @@ func Start(ctx context.Context, c Config) (*Process, error) {
 	}
 	a.Worker = p.Worker
 	p.api = api.New(a)
-	p.web = &http.Server{Handler: p.api.Handler(), ReadHeaderTimeout: readHeaderTimeout, ReadTimeout: readTimeout, MaxHeaderBytes: maxHeaderBytes}
+	p.web = api.Web(p.api.Handler())
 	go func() {
 		defer close(p.done)
 		_ = p.web.Serve(l)
