@@ -92,8 +92,8 @@ func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
 		if t.send != send {
 			continue
 		}
-		if t.gone {
-			return
+		if t.gone || t.recvTick == 0 && h.recv.seenSince != 0 || t.sendTick == 0 && send.seenSince != 0 {
+			return // the rest need not come, or was named before anybody watched
 		}
 		collect(targets, t.targets)
 		collect(sources, t.sources)

@@ -136,6 +136,38 @@ func (h *handoff) allOK() bool {
 	return true
 }
 
+// ended reports whether a transfer of the handoff has ended.
+func (h *handoff) ended() bool {
+	return slices.ContainsFunc(h.transfers, func(t *transfer) bool { return t.endedTick != 0 })
+}
+
+// goesOn reports whether the receiver's request has not ended, as far as known.
+func (h *handoff) goesOn() bool { return h.req != nil && !h.req.ended }
+
+// allNamed reports whether the receiver named as many pages as its tokens owe: one
+// that names its pages chunk by chunk has more to come, however long that takes.
+func (l *Ledger) allNamed(h *handoff) bool {
+	if h.dummy() {
+		return true
+	}
+	for _, pl := range h.recv.pools {
+		if pl == nil || pl.Owes == lifecycle.OwesNone {
+			continue
+		}
+		o := l.owedByTokens(h, pl)
+		owed := o.unnamed
+		for _, p := range o.pages {
+			if page := &pl.pages[p.at]; page.born > p.tick || page.flags&local == 0 {
+				owed++
+			}
+		}
+		if owed > int64(len(h.targetsIn(pl))) && (h.req == nil || givenIn(h.req.given, pl.index) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // settleLater judges the handoff a settle time after the last transfer of its
 // room ended, unless something judges it before (hard case 5).
 func (l *Ledger) settleLater(h *handoff) {
@@ -149,7 +181,7 @@ func (l *Ledger) settleLater(h *handoff) {
 func (l *Ledger) settled(h *handoff) {
 	h.timed = false
 	switch {
-	case h.judged || h.judging || h.room.busy():
+	case h.judged || h.judging || h.room.busy() || h.goesOn() && !l.allNamed(h):
 	case h.room.lastEnd+l.settleTime() > l.now:
 		l.settleLater(h)
 	default:
@@ -202,16 +234,16 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 		return
 	}
 	h.proven = h.covered()
-	used := s.used || h.completed && (h.lastSaid || h.allOK() && !h.severed && !h.room.givenUp())
+	used := s.used || h.completed && (h.lastSaid || h.allOK() && !h.severed && !h.room.givenUp() && l.allNamed(h))
 	h.completed = h.completed && used
 	if used {
 		l.shortHandoff(h, &s)
 	}
 	if h.proven {
 		l.claimedUnseen(h, &s)
-		s.sawMissing()
+		s.sawMissing(h.req)
 	}
-	if used && !h.short {
+	if h.completed && !h.short {
 		l.compareHalves(h, t, node)
 	}
 	h.sealed = used && h.proven && !h.short && s.blank == "" && len(s.pages) == 0
@@ -227,10 +259,10 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 
 // sawMissing notes at the pages that nothing was seen to arrive in, though the
 // receiver did not name them all: who reads them reads what was there before.
-func (s *shortage) sawMissing() {
+func (s *shortage) sawMissing(r *request) {
 	for _, m := range s.pages {
-		if m.watched {
-			m.pool.pages[m.at].flags |= watched
+		if p := &m.pool.pages[m.at]; m.watched && (r == nil || p.owner == r.party) {
+			p.flags |= watched
 		}
 	}
 }

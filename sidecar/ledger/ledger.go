@@ -260,8 +260,7 @@ func (l *Ledger) change(c *call) {
 	case lifecycle.RequestRejected:
 		l.requestRejected(c)
 	case lifecycle.RequestAborted:
-		c.req.aborted, c.req.ended = true, true
-		l.retire(c.room)
+		l.requestAborted(c)
 	case lifecycle.RequestFinished:
 		l.requestFinished(c)
 	case lifecycle.PagesReserved:

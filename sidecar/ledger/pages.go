@@ -346,7 +346,7 @@ func (l *Ledger) read(c *call) {
 			if p.flags&wasRead == 0 && r.holds(c.pool, run.First+uint32(i), p) {
 				p.flags |= wasRead
 			}
-			if p.flags&(local|unknown) != local && p.flags&null == 0 || p.born < c.pool.knownFrom {
+			if p.flags&null == 0 && (p.flags&(local|unknown) != local || p.born < c.pool.knownFrom) {
 				l.readUnwritten(c, p)
 			}
 		}

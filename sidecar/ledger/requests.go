@@ -28,7 +28,7 @@ func (l *Ledger) requestRejected(c *call) {
 	if c.room.rejectedBy(c.inst) == nil {
 		c.room.rejects = append(c.room.rejects, rejection{c.inst, l.tick, c.f.T})
 	}
-	l.retire(c.room)
+	l.requestEnds(c)
 }
 
 // requestFinished ends a request; a success judges its handoff.
@@ -38,6 +38,19 @@ func (l *Ledger) requestFinished(c *call) {
 		if h := c.room.into(c.inst); h != nil && h.began != 0 {
 			l.judgeOnUse(h, c)
 		}
+	}
+	l.requestEnds(c)
+}
+
+func (l *Ledger) requestAborted(c *call) {
+	c.req.aborted, c.req.ended = true, true
+	l.requestEnds(c)
+}
+
+// requestEnds lets a handoff settle that waited for its request to go on.
+func (l *Ledger) requestEnds(c *call) {
+	if h := c.room.into(c.inst); h != nil && h.ended() {
+		l.settleLater(h)
 	}
 	l.retire(c.room)
 }

@@ -140,7 +140,7 @@ func (l *Ledger) renewByTransfer(rm *room, inst *instance) *room {
 }
 
 // resolveTransfer finds the transfer that a completion or a drain speaks of. A
-// completion of one that nobody started begins a record: the one that is told
+// drain of one that nobody knows says nothing; a completion of one that nobody started begins a record: the one that is told
 // is then the receiver, unless it is known to send to the other.
 func (l *Ledger) resolveTransfer(c *call) {
 	f := c.f
@@ -163,7 +163,7 @@ func (l *Ledger) resolveTransfer(c *call) {
 			c.tr, c.room = t, t.room
 		}
 	}
-	if c.tr == nil {
+	if c.tr == nil && f.Ev == lifecycle.TransferCompleted {
 		recv, send := c.inst, peer
 		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) {
 			recv, send = peer, c.inst

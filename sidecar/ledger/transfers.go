@@ -192,7 +192,7 @@ func (l *Ledger) claimPages(c *call) {
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
 			p := &pl.pages[at]
-			if p.flags&null != 0 || !l.names(t.into, pl, at) {
+			if p.flags&null != 0 || !p.held() || !l.names(t.into, pl, at) {
 				continue
 			}
 			p.flags |= claimed

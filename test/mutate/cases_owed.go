@@ -208,8 +208,8 @@ var casesOwed = []mutant{
 	{
 		rule: "case-05", clause: "while-open", file: "handoff.go",
 		off: "not judged while a transfer is open",
-		old: `case h.judged || h.judging || h.room.busy():`,
-		new: `case h.judged || h.judging:`,
+		old: `case h.judged || h.judging || h.room.busy() ||`,
+		new: `case h.judged || h.judging ||`,
 	},
 	{
 		rule: "case-05", clause: "once", file: "handoff.go",

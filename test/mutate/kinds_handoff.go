@@ -217,7 +217,7 @@ var handoffKinds = []mutant{
 	{
 		rule: "claim_mismatch", clause: "pages", file: "handoff.go",
 		off: "halves of a room that name different numbers of pages",
-		old: `if used && !h.short {`,
+		old: `if h.completed && !h.short {`,
 		new: `if false {`,
 	},
 	{
@@ -226,12 +226,12 @@ var handoffKinds = []mutant{
 		old: `		if t.send != send {
 			continue
 		}
-		if t.gone {`,
+		if t.gone`,
 		new: `		collect(targets, t.targets)
 		if t.send != send {
 			continue
 		}
-		if t.gone {`,
+		if t.gone`,
 	},
 	{
 		rule: "claim_mismatch", clause: "pages-out-of-sight", file: "claim_mismatch.go",
@@ -242,8 +242,8 @@ var handoffKinds = []mutant{
 	{
 		rule: "claim_mismatch", clause: "pages-short", file: "handoff.go",
 		off: "where the handoff is short, the number of pages is not said again",
-		old: `if used && !h.short {`,
-		new: `if used {`,
+		old: `if h.completed && !h.short {`,
+		new: `if h.completed {`,
 	},
 	{
 		rule: "claim_mismatch", clause: "page-size", file: "claim_mismatch.go",

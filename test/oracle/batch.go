@@ -12,6 +12,9 @@ func (o *oracle) applyBatch(batch []*entry) {
 	o.applied++
 	o.released = nil
 	batch = o.received(batch)
+	if len(batch) > 0 && batch[0].Src.Claims() {
+		o.answer(batch[0].Inst)
+	}
 	before := map[*pool]int64{}
 	if slices.ContainsFunc(batch, isEv(lifecycle.PoolAudit)) {
 		before = o.heldNow(batch[0].Inst)

@@ -18,10 +18,35 @@ func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen b
 			}
 		}
 	}
-	if !a.short() && h.completed() && h.completedOK() {
-		o.compareHalves(h, f, c)
-	}
 	o.say(c)
+	if !a.short() && o.completed(h) && h.completedOK() {
+		for _, sender := range h.senders() {
+			o.asked = append(o.asked, question{h, sender, f})
+		}
+	}
+}
+
+// question is whether the halves of a handoff name as many pages. It waits for
+// the next claim about the sender: a gap in what was said before shows there.
+type question struct {
+	of     *handoff
+	sender string
+	fact   *lifecycle.Fact
+}
+
+// answer answers the questions that waited for a claim about an instance.
+func (o *oracle) answer(inst string) {
+	waiting := o.asked
+	o.asked = nil
+	for _, q := range waiting {
+		if q.sender != inst {
+			o.asked = append(o.asked, q)
+			continue
+		}
+		c := o.charges()
+		o.compareHalves(q.of, q.sender, q.fact, c)
+		o.say(c)
+	}
 }
 
 func (h *handoff) completedOK() bool {
@@ -54,31 +79,28 @@ func (o *oracle) claimedPages(h *handoff) []*generation {
 
 // compareHalves: each sender names as many pages as the receiver names for it,
 // of pools whose pages have as many tokens.
-func (o *oracle) compareHalves(h *handoff, f *lifecycle.Fact, c *charges) {
+func (o *oracle) compareHalves(h *handoff, sender string, f *lifecycle.Fact, c *charges) {
 	if h.blurred() != "" || h.partial {
 		return
 	}
-	for _, sender := range h.senders() {
-		if !o.inst(sender).inSight(h.first) || !o.inst(h.receiver).inSight(h.first) {
+	if !o.inst(sender).inSight(h.first) || !o.inst(h.receiver).inSight(h.first) {
+		return
+	}
+	var sources, targets []*generation
+	for _, t := range h.transfers() {
+		if t.sender != sender {
 			continue
 		}
-		var sources, targets []*generation
-		parted := false
-		for _, t := range h.transfers() {
-			if t.sender == sender {
-				parted = parted || t.gone
-				sources, targets = append(sources, t.sources...), append(targets, t.targets...)
-			}
+		if t.gone || !t.received && o.inst(h.receiver).missed || !t.sent && o.inst(sender).missed {
+			return // the rest need not come, or was named before anybody watched
 		}
-		if parted {
-			continue // the rest need not come
-		}
-		from, to := pagesByTokens(sources), pagesByTokens(targets)
-		for tokens, n := range to {
-			if from[tokens] > 0 && from[tokens] != n {
-				ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), h.firstPool())
-				ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
-			}
+		sources, targets = append(sources, t.sources...), append(targets, t.targets...)
+	}
+	from, to := pagesByTokens(sources), pagesByTokens(targets)
+	for tokens, n := range to {
+		if from[tokens] > 0 && from[tokens] != n {
+			ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), h.firstPool())
+			ch.claim, ch.observation = "the receiver names its pages", "a sender names another number"
 		}
 	}
 }

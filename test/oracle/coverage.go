@@ -102,6 +102,9 @@ func (o *oracle) seesPage(g *generation) bool {
 		return true
 	}
 	for _, t := range g.targets {
+		if r := o.takes(t); r != nil && !same(g.holder, r) {
+			continue // it has no business there
+		}
 		if h := t.handoff(); h != nil && o.sees(h) {
 			return true
 		}

@@ -156,6 +156,7 @@ type handoff struct {
 	mixed    bool   // a write could be of it or of another
 	partial  bool   // it may have begun out of sight (R19a)
 	unseen   string
+	unsure   string // what its judgement could not tell
 }
 
 func (r *room) handoff(receiver string) *handoff {

@@ -88,6 +88,8 @@ type oracle struct {
 
 	processes []process // by the driver
 
+	asked []question // whether halves name as many pages
+
 	said []*saying
 }
 
@@ -102,5 +104,8 @@ func (o *oracle) end() {
 		for _, h := range r.handoffs {
 			o.judgeAtEnd(h)
 		}
+	}
+	for len(o.asked) > 0 {
+		o.answer(o.asked[0].sender)
 	}
 }

@@ -32,18 +32,18 @@ func (o *oracle) open(e *entry) {
 
 // restart ends everything that an epoch of an instance had.
 func (o *oracle) restart(e *entry, i *instance) {
+	o.waiting = slices.DeleteFunc(o.waiting, func(w *waitingRead) bool { return w.inst == i })
+	for _, t := range o.transfers {
+		if t.sender == i.name || t.receiver == i.name {
+			o.part(e, t)
+		}
+	}
 	for _, r := range o.roomOrder {
 		for _, h := range r.handoffs {
 			if h.receiver == i.name && len(h.transfers()) > 0 && !h.judged {
 				o.judgeAtEnd(h)
 				h.blur("the receiver restarted")
 			}
-		}
-	}
-	o.waiting = slices.DeleteFunc(o.waiting, func(w *waitingRead) bool { return w.inst == i })
-	for _, t := range o.transfers {
-		if t.sender == i.name || t.receiver == i.name {
-			o.part(e, t)
 		}
 	}
 	for _, r := range i.requests {

@@ -128,7 +128,7 @@ func (p *pool) pageBytes() uint64 {
 // success or a completion `last`; or every page that the receiver named is of
 // a transfer that completed, of each sender that it was named for, and nothing
 // says that the rest need not come.
-func (h *handoff) completed() bool {
+func (o *oracle) completed(h *handoff) bool {
 	if h.last || h.wasRead || h.success {
 		return true
 	}
@@ -156,7 +156,27 @@ func (h *handoff) completed() bool {
 			return false
 		}
 	}
-	return h.completedOK()
+	return h.completedOK() && o.allNamed(h)
+}
+
+// allNamed: the receiver named as many pages as its tokens owe.
+func (o *oracle) allNamed(h *handoff) bool {
+	if h.allDummies() {
+		return true
+	}
+	for _, p := range o.poolsOf(h) {
+		named := 0
+		for _, g := range h.named() {
+			if g.page.pool == p {
+				named++
+			}
+		}
+		pages, unreserved := o.owedByTokens(h, p, lifecycle.Opt[int64]{})
+		if int64(len(pages))+unreserved > int64(named) {
+			return false
+		}
+	}
+	return true
 }
 
 // judge is the one judgement on a handoff (hard case 5). f is the fact that
@@ -171,15 +191,16 @@ func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle
 	h.judged, h.seen = true, seen
 	for _, l := range a.lacks {
 		for _, g := range l.pages {
-			g.missed = g.missed || l.seen
+			own := h.request() == nil || same(g.holder, h.request())
+			g.missed = g.missed || l.seen && own
 		}
 	}
 	switch {
-	case !h.completed():
+	case !o.completed(h):
 		h.blur("it was never completed")
 		return
 	case a.unseen != "":
-		h.blur(a.unseen)
+		h.unsure = a.unseen
 	}
 	h.witness = a.witnessed && seen
 	if a.short() {
@@ -249,6 +270,9 @@ func (o *oracle) settledAt(h *handoff) (int64, bool) {
 		if t.open() {
 			return 0, false
 		}
+	}
+	if r := h.request(); r != nil && !r.ended && !o.allNamed(h) {
+		return 0, false // more of it may come
 	}
 	last := h.lastEnd.a
 	for _, other := range h.room.handoffs {

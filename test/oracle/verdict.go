@@ -59,7 +59,7 @@ func (o *oracle) roomVerdicts(r *room) (all []finding.Verdict) {
 // outcome is clean where all of section 1 is met, else unwitnessed.
 func (o *oracle) outcome(h *handoff) (finding.Outcome, string) {
 	r := h.request()
-	unseen := h.blurred()
+	unseen := cmp.Or(h.blurred(), h.unsure)
 	if r != nil {
 		unseen = cmp.Or(unseen, r.unread)
 	}
