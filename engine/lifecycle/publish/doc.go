@@ -19,6 +19,8 @@
 //     their order is known.
 //  4. A domain that does not look like a hash is withheld, and counted.
 //  5. Subscribers, what they ask for and what is kept for them are bounded.
+//  6. A snapshot does not stop the engine: it is made from the books, aside, and
+//     they are copied in slices, so that it keeps no processor for long either.
 //
 // What needs translation, because facts are about what may still be touched:
 //
