@@ -64,6 +64,7 @@ type Daemon struct {
 	reloadAt time.Time
 
 	claims  sync.Mutex
+	named   []config.Engine
 	claimed map[string]string // instance to the engine that is followed as it
 }
 
@@ -96,7 +97,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		log: o.Log, load: o.Load, level: o.Level, node: node, key: key, cfg: o.Config, origin: o.Origin,
-		claimed: map[string]string{}, reloadOK: true, reloadAt: time.Now(),
+		claimed: map[string]string{}, named: s.Engines, reloadOK: true, reloadAt: time.Now(),
 		in: intake.New(intake.Config{Now: now, Slack: s.Slack, Ahead: s.Ahead, Behind: s.Behind}),
 	}
 	d.shadow.Store(s.Shadow)

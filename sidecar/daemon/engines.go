@@ -22,6 +22,9 @@ type engine struct {
 // follow makes the engines those of the configuration: what is the same goes on.
 // d.mu is held.
 func (d *Daemon) follow(ctx context.Context, want []config.Engine) {
+	d.claims.Lock()
+	d.named = want
+	d.claims.Unlock()
 	var kept []*engine
 	var gone []*engine
 	for _, e := range d.engines {
@@ -62,11 +65,15 @@ func (d *Daemon) begin(ctx context.Context, e config.Engine) {
 	d.engines = append(d.engines, &engine{e, f, func() { cancel(); <-done }})
 }
 
-// claim reports whether an engine may be followed as that instance: no other is.
+// claim reports whether an engine may be followed as that instance: no other is,
+// nor is configured to be.
 func (d *Daemon) claim(instance, name string) bool {
 	d.claims.Lock()
 	defer d.claims.Unlock()
 	if by, taken := d.claimed[instance]; taken && by != name {
+		return false
+	}
+	if slices.ContainsFunc(d.named, func(e config.Engine) bool { return e.Instance == instance && e.Name != name }) {
 		return false
 	}
 	d.claimed[instance] = name

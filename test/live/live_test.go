@@ -14,7 +14,12 @@ import (
 // The commands as they are shipped, built once.
 var witness, engine string
 
-func TestMain(m *testing.M) { os.Exit(withCommands(m)) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(asHostile); dir != "" {
+		os.Exit(beHostile(dir))
+	}
+	os.Exit(withCommands(m))
+}
 
 func withCommands(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "kvl-bin")

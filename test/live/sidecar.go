@@ -35,6 +35,7 @@ type Process struct {
 
 	mu         sync.Mutex
 	out, notes bytes.Buffer
+	in         io.Writer
 	ended      chan struct{}
 	err        error
 }
@@ -43,6 +44,10 @@ type Process struct {
 func Start(path, word string, args ...string) (*Process, error) {
 	p := &Process{Cmd: exec.Command(path, args...), ended: make(chan struct{})}
 	p.Stdout = (*output)(p)
+	var err error
+	if p.in, err = p.StdinPipe(); err != nil {
+		return nil, err
+	}
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -94,6 +99,11 @@ func fields(line string) map[string]string {
 		}
 	}
 	return out
+}
+
+// Tell writes a line to its standard input.
+func (p *Process) Tell(line string) {
+	_, _ = io.WriteString(p.in, line+"\n") // it may have ended
 }
 
 // Out is what it wrote to its standard output.

@@ -100,10 +100,26 @@ func (f *Follower) Run(ctx context.Context) {
 			case now = <-f.target:
 			}
 		}
+		was := now
 		now = f.followOne(ctx, now)
 		if ctx.Err() != nil {
 			return
 		}
+		if now.instance == "" && f.cfg.Instance != "" { // no poll names it again
+			if sleep(ctx, f.cfg.Poll) != nil {
+				return
+			}
+			now = was
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
 
@@ -284,10 +300,8 @@ func (f *Follower) pollOn(ctx context.Context) {
 		if wait = min(2*wait, f.cfg.Poll); answered {
 			wait = f.cfg.Poll
 		}
-		select {
-		case <-ctx.Done():
+		if sleep(ctx, wait) != nil {
 			return
-		case <-time.After(wait):
 		}
 	}
 }
