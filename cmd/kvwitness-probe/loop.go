@@ -85,7 +85,7 @@ func open(s settings, out *os.File) (l *loop, err error) {
 		return l, err
 	}
 	l.watch = attach.Watch{
-		Proc: attach.Proc(s.proc), Rules: s.rules,
+		Proc: attach.Proc(s.proc), Rules: s.rules, Self: os.Getpid(),
 		Started: l.started, Ended: l.ended,
 	}
 	return l, nil

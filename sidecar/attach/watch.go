@@ -9,6 +9,9 @@ const DefaultMaxProcesses = 1024
 type Watch struct {
 	Proc  Proc
 	Rules []Rule
+	// Self is a process that is never watched: its own command line holds the
+	// rules, and so may match one.
+	Self int
 	// MaxProcesses bounds those that are watched; 0: the default.
 	MaxProcesses int
 	// Started and Ended are told of each; Started may refuse one.
@@ -72,6 +75,9 @@ func (w *Watch) end(p Process) {
 // it if it matches. One that is watched already and runs another program now is
 // told as ended.
 func (w *Watch) Find(pid int) error {
+	if pid == w.Self {
+		return nil
+	}
 	p, err := w.Proc.Look(pid)
 	if err != nil {
 		return nil // it has ended

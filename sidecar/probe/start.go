@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,8 @@ type StartConfig struct {
 	Match []string
 	// Stderr takes what the probe complains of; nil: nobody reads it.
 	Stderr io.Writer
+	// Attr is how the process is to be started; nil: as this one is.
+	Attr *syscall.SysProcAttr
 }
 
 // Child is a probe that was started. Read it from one goroutine.
@@ -51,7 +54,7 @@ func Start(ctx context.Context, c StartConfig) (*Child, error) {
 	}
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.Stderr = c.Stderr
+	cmd.Stderr, cmd.SysProcAttr = c.Stderr, c.Attr
 	cmd.WaitDelay = stopTimeout
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the probe: %w", err), ours.Close())

@@ -1,0 +1,170 @@
+//go:build linux && amd64
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kvwitness/kvwitness/sidecar/probe"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// executable is this command, built as it is shipped.
+func executable(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), probe.Command)
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+func start(t *testing.T, path string, match ...string) *probe.Child {
+	t.Helper()
+	p, err := probe.Start(context.Background(), probe.StartConfig{Path: path, Match: match, Stderr: os.Stderr})
+	must(t, err)
+	return p
+}
+
+// Promise: once it watches, every thread of the probe has the rights that README.md
+// says are kept, and can get no others; and it listens nowhere.
+func TestOnlyTheRightsThatAreSaidAreKept(t *testing.T) {
+	p := start(t, executable(t), "exe=nothing")
+	defer p.Close()
+	dir := fmt.Sprintf("/proc/%d", p.PID())
+	threads, err := filepath.Glob(dir + "/task/*/status")
+	must(t, err)
+	if len(threads) < 2 {
+		t.Fatalf("%d threads", len(threads))
+	}
+	want := fmt.Sprintf("%016x", keptRights())
+	for _, name := range threads {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		for _, line := range []string{"CapPrm:\t" + want, "CapEff:\t" + want, "CapInh:\t" + strings.Repeat("0", 16), "CapBnd:\t" + strings.Repeat("0", 16), "CapAmb:\t" + strings.Repeat("0", 16), "NoNewPrivs:\t1"} {
+			if !strings.Contains(string(b), line+"\n") {
+				t.Errorf("%s lacks %q:\n%s", name, line, b)
+			}
+		}
+	}
+	fds, err := filepath.Glob(dir + "/fd/*")
+	must(t, err)
+	sockets := 0
+	for _, fd := range fds {
+		if to, err := os.Readlink(fd); err == nil && strings.HasPrefix(to, "socket:") {
+			sockets++
+		}
+	}
+	if sockets != 1 {
+		t.Errorf("%d sockets are open, want the one to the sidecar", sockets)
+	}
+}
+
+// Promise: README.md says of each right what it is for, and whether it is kept.
+func TestEachRightHasItsReason(t *testing.T) {
+	b, err := os.ReadFile("README.md")
+	must(t, err)
+	for _, r := range rights {
+		kept := map[bool]string{true: "yes", false: "no"}[r.kept]
+		if row := fmt.Sprintf("| %s | %s | %s |", r.name, r.why, kept); !strings.Contains(string(b), row) {
+			t.Errorf("README.md lacks %q", row)
+		}
+	}
+	if n := strings.Count(string(b), "| CAP_"); n != len(rights) {
+		t.Errorf("README.md has %d rights, want %d", n, len(rights))
+	}
+}
+
+// Promise: without its rights the probe says which it lacks, and how to get them.
+func TestMissingRightsAreNamed(t *testing.T) {
+	path := executable(t)
+	must(t, os.Chmod(filepath.Dir(path), 0o755))
+	must(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
+	_, err := probe.Start(context.Background(), probe.StartConfig{
+		Path: path, Match: []string{"exe=nothing"}, Attr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}},
+	})
+	if err == nil || !strings.Contains(err.Error(), "CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE") || !strings.Contains(err.Error(), "run it as root") {
+		t.Errorf("an unprivileged probe says %v", err)
+	}
+}
+
+// Promise: the probe ends with its sidecar, whatever becomes of that.
+func TestTheProbeEndsWithItsSidecar(t *testing.T) {
+	p := start(t, executable(t), "exe=nothing")
+	began := time.Now()
+	must(t, p.Close())
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("it took %v", took)
+	}
+}
+
+// Promise: a rule that cannot be understood, or none, is refused in words.
+func TestBadRulesAreRefused(t *testing.T) {
+	path := executable(t)
+	for _, match := range [][]string{nil, {"pid=0"}, {"exe=["}, {"name=x"}, {"container=abc"}} {
+		if _, err := probe.Start(context.Background(), probe.StartConfig{Path: path, Match: match}); err == nil {
+			t.Errorf("rules %q are taken", match)
+		}
+	}
+}
+
+// Promise: a process that matches is told, also one that is started later, and so
+// is its end; one that does not match is not.
+func TestProcessesAreToldAsTheyComeAndGo(t *testing.T) {
+	early := sleeper(t, "4711.25")
+	p := start(t, executable(t), "command=sleep 4711.25", "command=sleep 4711.5")
+	defer p.Close()
+	seen := make(chan probe.Seen, 16)
+	go func() {
+		for {
+			k, b, err := p.Next()
+			if err != nil {
+				return
+			}
+			if s, err := probe.ParseSeen(b); k == probe.Process && err == nil {
+				seen <- s
+			}
+		}
+	}()
+	expect := func(pid int, ended bool) {
+		t.Helper()
+		select {
+		case s := <-seen:
+			if int(s.PID) != pid || s.Ended != ended {
+				t.Fatalf("told %+v, want %d, ended %v", s, pid, ended)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("nobody told of %d", pid)
+		}
+	}
+	expect(early.Process.Pid, false)
+	sleeper(t, "4712")
+	late := sleeper(t, "4711.5")
+	expect(late.Process.Pid, false)
+	must(t, late.Process.Kill())
+	_ = late.Wait()
+	expect(late.Process.Pid, true)
+}
+
+func sleeper(t *testing.T, seconds string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("sleep", seconds)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd
+}
