@@ -156,9 +156,7 @@ func TestWhatAnEngineBreaksIsSaidEverywhereAtOnce(t *testing.T) {
 		`kvwitness_findings_total{kind="capacity_inversion",severity="high",wakes="yes"} 1`, "kvwitness_shadow 0", "kvwitness_engines_live 1",
 		`kvwitness_source_coverage{engine="a",source="lifecycle"} 1`,
 	} {
-		if !strings.Contains(tb.get("/metrics"), says) {
-			t.Errorf("the metrics do not say %s", says)
-		}
+		waitFor(t, says, func() bool { return strings.Contains(tb.get("/metrics"), says) })
 	}
 	if took := tb.end(); took > EndTimeout {
 		t.Errorf("the end took %s", took)
