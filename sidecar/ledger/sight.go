@@ -203,6 +203,8 @@ func (l *Ledger) loseFrom(inst *instance, of lifecycle.Src, what string) {
 			}
 		}
 		for _, r := range inst.reqs {
+			r.room.forgive(inst) // it may have been admitted again
+			r.aborted = false
 			if r.going() {
 				unsee(r.room, inst, what)
 			}

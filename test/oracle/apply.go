@@ -323,6 +323,7 @@ func (o *oracle) read(e *entry, r *request, pages []*page) {
 		h.wasRead = true
 	}
 	switch {
+	case h != nil && o.awaits(h): // an earlier read leads to it
 	case h != nil && e.Step.Has && o.wouldBeShort(h, e.Step):
 		o.waitForWrite(e, o.by(e.Fact), own, h)
 		return

@@ -113,7 +113,7 @@ func (r *request) handedOver() bool {
 	sends := false
 	for _, h := range r.room.handoffs {
 		sent := slices.Contains(h.senders(), r.inst.name)
-		if h.receiver == r.inst.name || sent && !h.judged {
+		if h.receiver == r.inst.name || sent && !h.judged && h.isReceiver() {
 			return false
 		}
 		sends = sends || sent

@@ -69,7 +69,7 @@ func (o *oracle) sees(h *handoff) bool {
 	if h.judged {
 		return h.seen
 	}
-	if h.mixed || h.partial {
+	if h.mixed || h.partial || h.room.early[h.receiver] {
 		return false
 	}
 	ts := h.transfers()

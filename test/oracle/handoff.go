@@ -15,6 +15,7 @@ type room struct {
 	transfers []*transfer
 	handoffs  []*handoff
 	rejected  map[string]*rejection // in force, by the instance that said so
+	early     map[string]bool       // receivers that were told of a completion that may have begun out of sight
 	synthetic bool
 	unseen    string
 }
@@ -30,7 +31,7 @@ func (o *oracle) room(id string) *room {
 }
 
 func (o *oracle) newRoom(id string) *room {
-	r := &room{id: id, at: map[string]*request{}, rejected: map[string]*rejection{}}
+	r := &room{id: id, at: map[string]*request{}, rejected: map[string]*rejection{}, early: map[string]bool{}}
 	o.rooms[id] = r
 	o.roomOrder = append(o.roomOrder, r)
 	return r
@@ -327,6 +328,11 @@ func (o *oracle) ends(e *entry) *transfer {
 func (o *oracle) complete(e *entry) {
 	t := o.completes(e)
 	if t == nil {
+		to, from := o.inst(e.Inst), o.inst(e.Peer)
+		r := o.room(e.Room)
+		if from.missed || from.sighted == 0 || to.missed && !r.at[e.Inst].begun() {
+			r.early[e.Inst] = true
+		}
 		return
 	}
 	h := t.handoff()

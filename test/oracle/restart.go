@@ -32,7 +32,12 @@ func (o *oracle) open(e *entry) {
 
 // restart ends everything that an epoch of an instance had.
 func (o *oracle) restart(e *entry, i *instance) {
-	o.waiting = slices.DeleteFunc(o.waiting, func(w *waitingRead) bool { return w.inst == i })
+	o.waiting = slices.DeleteFunc(o.waiting, func(w *waitingRead) bool {
+		if w.inst == i && w.hand != nil {
+			w.hand.wasRead, w.hand.success = false, false // what was still to be told is lost
+		}
+		return w.inst == i
+	})
 	for _, t := range o.transfers {
 		if t.sender == i.name || t.receiver == i.name {
 			o.part(e, t)

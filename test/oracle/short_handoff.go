@@ -179,10 +179,15 @@ func (o *oracle) allNamed(h *handoff) bool {
 	return true
 }
 
+// awaits reports whether a read with a step will lead to the judgement.
+func (o *oracle) awaits(h *handoff) bool {
+	return slices.ContainsFunc(o.waiting, func(w *waitingRead) bool { return w.hand == h })
+}
+
 // judge is the one judgement on a handoff (hard case 5). f is the fact that
 // led to it.
 func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle.Opt[int64]) {
-	if h.judged || !h.isReceiver() {
+	if h.judged || !h.isReceiver() || o.awaits(h) {
 		return
 	}
 	a := o.assess(h, step)
@@ -263,7 +268,7 @@ func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
 // settledAt is when judgement (d) is due: no transfer of the room has been open
 // for the settle time, whatever its receiver.
 func (o *oracle) settledAt(h *handoff) (int64, bool) {
-	if h.judged || h.lastEnd == nil || len(h.transfers()) == 0 {
+	if h.judged || h.lastEnd == nil || len(h.transfers()) == 0 || o.awaits(h) {
 		return 0, false
 	}
 	for _, t := range h.room.transfers {

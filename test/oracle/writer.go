@@ -151,7 +151,8 @@ func (o *oracle) settlePosts(e *entry) {
 			continue
 		}
 		for _, p := range t.posted {
-			if !p.fact.QP.Has || !e.QP.Has || p.fact.QP == e.QP {
+			apart := e.Addr+e.Bytes <= p.fact.Addr || p.fact.Addr+p.fact.Bytes <= e.Addr
+			if !apart && (!p.fact.QP.Has || !e.QP.Has || p.fact.QP == e.QP) {
 				p.known = p.known.with(e.Addr, e.Addr+e.Bytes)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
@@ -20,10 +22,12 @@ type Campaign struct {
 	Limit  int       // objections of one class that are shrunk and written; the rest is counted
 	// Without names features, fields of Mix, that are left out of every mix.
 	Without []string
+	// Workers is how many traces are made and judged side by side; 0 is one.
+	Workers int
 
+	mu      sync.Mutex // guards Out and what follows
 	Hard    Hard
 	classes map[string]int
-	traces  int
 }
 
 // requestsPerTrace is the length of the random traces.
@@ -31,31 +35,65 @@ const requestsPerTrace = 14
 
 // Valid judges n traces of valid traffic of a mix.
 func (c *Campaign) Valid(mix Mix, n int) {
-	for i := range n {
-		seed := c.Seed + uint64(i)
+	done := 0
+	begun := time.Now()
+	c.sideBySide(func(i uint64) bool { return i < uint64(n) }, func(i uint64) {
+		seed := c.Seed + i
 		trace := New(seed, mix.without(c.Without)).Run(requestsPerTrace)
-		c.count(&trace)
 		c.judge(mix.Name, seed, &trace, func(t *Trace, fs []finding.Finding, vs []finding.Verdict) *Objection {
 			return t.CheckValid(fs, vs)
 		})
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.count(&trace)
+		if done++; done%progress == 0 {
+			fmt.Fprintf(c.Out, "%s: %d of %d traces, %.0f traces/s\n", mix.Name, done, n, float64(done)/time.Since(begun).Seconds())
+		}
+	})
+}
+
+// progress is after how many traces a campaign tells how far it is.
+const progress = 1000
+
+// sideBySide does one thing after the other, or so many at a time as there are
+// workers, for 0, 1, 2 and so on as long as there is to be more.
+func (c *Campaign) sideBySide(more func(i uint64) bool, do func(i uint64)) {
+	var all sync.WaitGroup
+	next := uint64(0)
+	take := func() (i uint64, some bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		i, some = next, more(next)
+		next++
+		return i, some
 	}
+	for range max(c.Workers, 1) {
+		all.Go(func() {
+			for i, some := take(); some; i, some = take() {
+				do(i)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Fault puts n faults of one sort into as many traces and reports how many
-// of them could be put in.
+// of them could be put in; with several workers it may be some more.
 func (c *Campaign) Fault(f *Fault, n int) (struck int) {
-	for i := uint64(0); struck < n && i < uint64(50*n+200); i++ {
+	c.sideBySide(func(i uint64) bool { return struck < n && i < uint64(50*n+200) }, func(i uint64) {
 		seed := c.Seed + i
 		trace, ok := strikes(seed, f, c.Without)
 		if !ok {
-			continue
+			return
 		}
+		c.mu.Lock()
 		struck++
 		c.count(&trace)
+		c.mu.Unlock()
 		c.judge(f.Name, seed, &trace, func(t *Trace, fs []finding.Finding, _ []finding.Verdict) *Objection {
 			return t.CheckFault(fs)
 		})
-	}
+	})
 	return struck
 }
 
@@ -120,7 +158,6 @@ func (c *Campaign) count(t *Trace) {
 		c.Hard = Hard{}
 	}
 	c.Hard.Add(t.Hard)
-	c.traces++
 }
 
 type check func(*Trace, []finding.Finding, []finding.Verdict) *Objection
@@ -155,11 +192,13 @@ func (c *Campaign) judge(name string, seed uint64, t *Trace, must check) {
 
 // object counts an objection; the first of its class are shrunk and written.
 func (c *Campaign) object(name string, seed uint64, t *Trace, o *Objection, again func([]*lifecycle.Fact) *Objection) {
-	if c.tally(name+": "+o.Class) > c.Limit {
-		return
+	c.mu.Lock()
+	wanted := c.tally(name+": "+o.Class) <= c.Limit
+	if wanted {
+		fmt.Fprintf(c.Out, "seed %d: %s: %v\n", seed, name, o)
 	}
-	fmt.Fprintf(c.Out, "seed %d: %s: %v\n", seed, name, o)
-	if c.Dir == "" {
+	c.mu.Unlock()
+	if !wanted || c.Dir == "" {
 		return
 	}
 	var keep *Want
@@ -177,6 +216,8 @@ func (c *Campaign) object(name string, seed uint64, t *Trace, o *Objection, agai
 		o = last
 	}
 	file, err := WriteTrace(c.Dir, name+"-"+o.Class, seed, small, o)
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err != nil {
 		fmt.Fprintf(c.Out, "  %v\n", err)
 		return

@@ -1,10 +1,6 @@
 package sim
 
-import (
-	"slices"
-
-	"github.com/kvwitness/kvwitness/sidecar/finding"
-)
+import "github.com/kvwitness/kvwitness/sidecar/finding"
 
 // verdictKey is whose verdict: of a room and its receiver, or of a request
 // without a room.
@@ -54,11 +50,6 @@ func (r *request) expect(end ending) {
 	}
 }
 
-// restarted reports whether an instance of the request has lived before.
-func (r *request) restarted() bool {
-	return slices.ContainsFunc(r.halves(), func(h *half) bool { return h.in.epoch > 0 })
-}
-
 func (r *request) deserves(h *half, end ending) (Expected, bool) {
 	named, ok, all := false, false, true
 	for _, t := range r.transfers {
@@ -76,8 +67,8 @@ func (r *request) deserves(h *half, end ending) (Expected, bool) {
 		return Innocent, true
 	case h.in.unnamed:
 		return Innocent, true
-	case !h.in.engine && r.noLast && r.restarted():
-		return Innocent, true // what a peer says late of the earlier life may part this one too
+	case !h.in.engine && r.noLast && r.s.Mix.Restarts > 0:
+		return Innocent, true // a restart, or what is said late of an earlier life, may come before it settles
 	case !h.sawAll || !ok:
 		return MustBeUnwitnessed, true
 	case h.in.engine && !h.in.written && r.answer > 0:

@@ -11,12 +11,12 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/test/oracle"
 	"github.com/kvwitness/kvwitness/test/sim"
 )
 
-// Each test runs with a seed that never changes, or with that of -seed or
-// KVWITNESS_SIM_SEED; fresh seeds, and ledger against oracle, are for make sim. A
-// failure prints its seed.
+// Each test runs with seeds that never change, or with that of -seed or
+// KVWITNESS_SIM_SEED; fresh ones are for make sim. A failure prints its seed.
 var (
 	seedFlag = flag.Uint64("seed", 0, "the only seed to run with")
 	dirFlag  = flag.String("dir", "", "folder for shrunk traces; default a temporary one that is kept")
@@ -94,6 +94,28 @@ func TestEveryFaultIsFound(t *testing.T) {
 			if n := c.Fault(&f, faultsOfASort); n < faultsOfASort {
 				t.Errorf("seed %d: %s could be put in %d times only", seed, f.Name, n)
 			}
+		}
+		if n := c.Objections(); n > 0 {
+			t.Errorf("seed %d: %d objections", seed, n)
+			c.PrintObjections()
+		}
+	}
+}
+
+// Promise: two judges, written without sight of each other, say the same of
+// traffic of every mix and of faults of every sort.
+func TestLedgerAndOracleAgree(t *testing.T) {
+	for _, seed := range []uint64{1_001, 2_001, 3_001} {
+		c := campaign(t, seed)
+		c.Workers = 2
+		c.Oracle = func(facts []*lifecycle.Fact) ([]finding.Finding, []finding.Verdict) {
+			return oracle.Judge(facts, oracle.Config{})
+		}
+		for _, mix := range sim.Mixes() {
+			c.Valid(mix, agreeTraces)
+		}
+		for _, f := range sim.Faults() {
+			c.Fault(&f, agreeFaults)
 		}
 		if n := c.Objections(); n > 0 {
 			t.Errorf("seed %d: %d objections", seed, n)

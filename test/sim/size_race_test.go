@@ -2,10 +2,11 @@
 
 package sim_test
 
-// The race detector makes the simulator and its judges, which have but one
-// thread, ten times slower: it gets a tenth of the small run.
+// The race detector makes the simulator and its judges ten times slower: it gets a tenth of the small run.
 const (
 	validTraces   = 8
 	faultsOfASort = 1
 	streamedFacts = 15_000
+	agreeTraces   = 2
+	agreeFaults   = 1
 )

@@ -7,4 +7,6 @@ const (
 	validTraces   = 60
 	faultsOfASort = 6
 	streamedFacts = 150_000
+	agreeTraces   = 20
+	agreeFaults   = 2
 )

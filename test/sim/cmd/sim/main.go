@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ func main() {
 	limit := flag.Int("shrink", 1, "how many objections of one class are shrunk")
 	alone := flag.Bool("alone", false, "judge by the ledger alone, without the oracle")
 	without := flag.String("without", "", "features (fields of Mix) to leave out of every mix, separated by commas")
+	workers := flag.Int("workers", runtime.NumCPU(), "traces that are made and judged side by side")
 	flag.Parse()
 	fmt.Printf("seed %d\n", *seed)
 
@@ -37,7 +39,7 @@ func main() {
 	if *without != "" {
 		off = strings.Split(*without, ",")
 	}
-	c := &sim.Campaign{Without: off, Ledger: sim.Whole(whole), Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit}
+	c := &sim.Campaign{Without: off, Ledger: sim.Whole(whole), Seed: *seed, Dir: *dir, Out: os.Stdout, Limit: *limit, Workers: *workers}
 	if !*alone {
 		c.Oracle = naive
 	}
