@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# Sees to what the tests in this folder need of a machine: Prometheus and
+# Alertmanager with promtool and amtool, as Debian 12 packages them, and prints the
+# folder of the four. They are unpacked into .cache and not installed, so that no
+# service is started and no right is needed. Nothing of it is needed to build or
+# run kvwitness.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+to=$root/.cache/monitoring
+packages=(prometheus prometheus-alertmanager)
+
+if [[ ! -e $to/ready ]]; then
+	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
+		echo "the tests in test/dashboards need promtool, prometheus, amtool and prometheus-alertmanager in $to/usr/bin, and a file $to/ready beside" >&2
+		exit 1
+	fi
+	mkdir -p "$root/.cache"
+	work=$(mktemp -d "$root/.cache/monitoring.XXXXXX")
+	trap 'rm -rf "$work"' EXIT
+	cd "$work"
+	if ! apt-get download -qq "${packages[@]}" >&2; then
+		if ((EUID != 0)); then sudo -n apt-get update -qq >&2; else apt-get update -qq >&2; fi
+		apt-get download -qq "${packages[@]}" >&2
+	fi
+	for package in ./*.deb; do dpkg-deb -x "$package" out; done
+	touch out/ready
+	rm -rf "$to"
+	mv -T out "$to" 2>/dev/null || [[ -e $to/ready ]] # another was quicker
+fi
+echo "$to/usr/bin"
