@@ -51,14 +51,19 @@ func sameRegions(a, b pool) bool {
 
 // closePools says that an instance's pools are gone.
 func (s *State) closePools(i *instance) {
-	if i.opened && !s.cfg.Followed(i.name) {
+	if !i.opened {
+		return
+	}
+	if !s.cfg.Followed(i.name) {
 		for _, p := range i.pools {
 			s.emit(&lifecycle.Fact{Inst: i.name, Src: lifecycle.Wire, Ev: lifecycle.PoolClosed, Pool: p.name})
 		}
 	}
 	i.pools, i.opened = nil, false
-	for _, l := range i.links {
-		s.withdraw(l, "its memory was registered anew")
+	for _, name := range peers(i) {
+		if l := i.links[name]; l.covered {
+			s.withdraw(l, "its memory was registered anew")
+		}
 	}
 }
 
