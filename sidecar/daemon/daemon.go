@@ -68,14 +68,21 @@ type Daemon struct {
 	claimed map[string]string // instance to the engine that is followed as it
 }
 
-// now is the node's monotonic clock in ns, that of the facts.
-func now() int64 {
+// clockOrigin is one moment on the node's monotonic clock and on Go's, which is the same
+// clock read without a system call, from another zero.
+var clockOrigin = func() (o struct {
+	node int64
+	here time.Time
+},
+) {
 	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
-		return 0 // the kernel always has this clock
-	}
-	return ts.Nano()
-}
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // the kernel always has this clock
+	o.node, o.here = ts.Nano(), time.Now()
+	return o
+}()
+
+// now is the node's monotonic clock in ns, that of the facts.
+func now() int64 { return clockOrigin.node + int64(time.Since(clockOrigin.here)) }
 
 // New opens what a sidecar needs, and follows nobody yet.
 func New(ctx context.Context, o Options) (*Daemon, error) {

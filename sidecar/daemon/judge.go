@@ -38,6 +38,7 @@ type judge struct {
 	now    func() int64
 
 	busyUntil int64 // ns
+	stepped   bool  // a fact was taken in this turn
 	shownAt   int64
 	own       metrics.Judged // of this goroutine
 
@@ -86,8 +87,8 @@ func (j *judge) turn() (busy bool) {
 		j.log.Verdict(&v)
 	}
 	now := j.now()
-	if more {
-		j.busyUntil = now + (j.settle + wakeful).Nanoseconds()
+	if more || j.stepped {
+		j.busyUntil, j.stepped = now+(j.settle+wakeful).Nanoseconds(), false
 	}
 	busy = now < j.busyUntil
 	if now-j.shownAt >= showEvery.Nanoseconds() || !busy {
@@ -102,7 +103,7 @@ func (j *judge) step(f *lifecycle.Fact) {
 		j.record.Fact(f)
 	}
 	j.say(j.ledger.Step(f))
-	j.busyUntil = j.now() + (j.settle + wakeful).Nanoseconds()
+	j.stepped = true
 }
 
 func (j *judge) say(findings []finding.Finding) {
