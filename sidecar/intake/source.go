@@ -141,13 +141,14 @@ func (s *Source) waitForRoom(ctx context.Context, n int) {
 	}
 }
 
-// measure learns with which delay facts come: twice the longest of late.
+// measure learns with which delay facts come: half as much again as the longest of
+// late.
 func (s *Source) measure(t, now int64) {
 	if s.stand != Live {
 		return
 	}
 	s.decay(now)
-	s.delay = min(max(s.delay, 2*(now-t)), MaxDelay.Nanoseconds())
+	s.delay = min(max(s.delay, (now-t)*3/2), MaxDelay.Nanoseconds())
 }
 
 func (s *Source) decay(now int64) {
