@@ -43,7 +43,7 @@ func (l *Ledger) rejectedSuccess(c *call) {
 		return
 	}
 	recomputed := c.req.read && !c.req.readFar
-	unsure := c.req.readBlank || !c.req.fullySeen() // it may have been recomputed out of sight
+	unsure := c.req.readBlank || c.req.admitted == 0 || !c.req.fullySeen() // it may have been recomputed out of sight
 	if len(c.room.rejects) > 0 && !recomputed && !unsure {
 		l.wentOn(c, "rejected by "+c.room.rejects[0].inst.name, "then finished as a success")
 	} else if c.req.aborted {

@@ -88,7 +88,8 @@ type oracle struct {
 
 	processes []process // by the driver
 
-	asked []question // whether halves name as many pages
+	asked    []question               // whether halves name as many pages
+	readThen map[*generation]*content // what lay in the pages of the read that is decided, when it read
 
 	said []*saying
 }

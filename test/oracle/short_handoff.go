@@ -224,7 +224,7 @@ func (o *oracle) sayShort(h *handoff, f *lifecycle.Fact, why string, a assessmen
 		for _, g := range l.pages {
 			lay := o.lies(g)
 			if g.page.gen != g {
-				lay = nil // nobody has read it, nor will
+				lay = o.readThen[g] // else nobody has read it, nor will
 			}
 			ch.strike(struck{g.page, lay}) // who shares it is asked when it reads it
 		}

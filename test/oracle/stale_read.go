@@ -76,7 +76,12 @@ func (o *oracle) waitForWrite(e *entry, who party, pages []*page, h *handoff) {
 func (o *oracle) decideRead(w *waitingRead) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(x *waitingRead) bool { return x == w })
 	if w.hand != nil {
+		o.readThen = map[*generation]*content{}
+		for _, u := range w.parts {
+			o.readThen[u.gen] = u.charge.lay
+		}
 		o.judge(w.hand, w.fact, "its pages were read", w.fact.Step)
+		o.readThen = nil
 	}
 	c := o.charges()
 	who := o.by(w.fact)

@@ -7,6 +7,7 @@ const (
 	validTraces   = 8
 	faultsOfASort = 1
 	streamedFacts = 15_000
-	agreeTraces   = 2
+	agreeSeeds    = 1
+	agreeTraces   = 3
 	agreeFaults   = 1
 )

@@ -7,6 +7,7 @@ const (
 	validTraces   = 60
 	faultsOfASort = 6
 	streamedFacts = 150_000
-	agreeTraces   = 20
+	agreeSeeds    = 3
+	agreeTraces   = 15
 	agreeFaults   = 2
 )
