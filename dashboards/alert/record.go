@@ -7,40 +7,35 @@ import "fmt"
 // cluster and model.
 type Recording struct{ Name, Expr string }
 
-// counted are the counters that are recorded at the level of a node and of a
-// model, as a rate and as what came in the last hour.
-var counted = []struct{ metric, labels, match string }{
-	{"verdicts", ", verdict", `{traffic="real"}`},
-	{"findings", ", kind", ""},
-	{"unwritten_pages_read", "", ""},
-	{"pages_written_observed", "", ""},
-	{"facts_lost", ", stage", ""},
-	{"facts_seen", "", ""},
-	{"output_dropped", "", ""},
+// counted are the counters that are recorded, at the level of a node and, where
+// the fleet is asked for it, of a model.
+var counted = []struct {
+	metric, labels, match, operation string
+	model                            bool
+}{
+	{"verdicts", ", verdict", `{traffic="real"}`, "rate5m", true},
+	{"verdicts", ", verdict", `{traffic="real"}`, "increase1h", true},
+	{"findings", ", kind", "", "increase1h", true},
+	{"facts_lost", ", stage", "", "rate5m", true},
+	{"facts_seen", "", "", "rate5m", true},
+	{"unwritten_pages_read", "", "", "increase1h", false},
+	{"handoff_pages_reserved", "", "", "rate5m", false},
+	{"pages_written_claimed", ", by", "", "rate5m", false},
+	{"pages_written_observed", "", "", "rate5m", false},
+	{"pages_shared", "", "", "rate5m", false},
+	{"pages_cached", "", "", "rate5m", false},
 }
 
-// ofEngines are the counters that are recorded at the level of an engine and of a
-// node, as a rate.
-var ofEngines = []struct{ metric, labels string }{
-	{"handoff_pages_reserved", ""},
-	{"pages_reserved", ", holder"},
-	{"pages_written_claimed", ", by"},
-	{"pages_read", ""},
-	{"pages_shared", ""},
-	{"pages_cached", ""},
-	{"pages_released", ", holder"},
-}
+// operations are the functions and ranges of what is counted.
+var operations = map[string][2]string{"rate5m": {"rate", "5m"}, "increase1h": {"increase", "1h"}}
 
 // gauges are recorded at the level of an engine.
 var gauges = []struct{ metric, operation, labels, match string }{
 	{"pool_capacity_tokens", "min", "", ""},
 	{"context_tokens", "max", ", which", ""},
 	{"pool_pages", "sum", ", pool, state", ""},
-	{"pool_size_pages", "sum", ", pool", ""},
 	{"protection_state", "max", ", protection, state", ""},
 	{"source_coverage", "max", ", source", ""},
-	{"last_fact_age_seconds", "max", "", ""},
-	{"stream_standing", "max", ", standing", ""},
 }
 
 // ofNodes are the gauges that are recorded at the level of a node.
@@ -48,9 +43,7 @@ var ofNodes = []struct{ metric, operation, match string }{
 	{"shadow", "max", ""},
 	{"engines_live", "sum", ""},
 	{"engines_configured", "sum", ""},
-	{"config_last_reload_success", "min", ""},
 	{"fullness_ratio", "max", `{thing!="ended"}`},
-	{"queue_fullness_ratio", "max", ""},
 }
 
 const modelLabels = "cluster, model"
@@ -62,14 +55,11 @@ func Recordings() (all []Recording) {
 		all = append(all, Recording{level + ":kvwitness_" + metric + ":" + operation, fmt.Sprintf(form, args...)})
 	}
 	for _, c := range counted {
-		for _, f := range [][3]string{{"rate5m", "rate", "5m"}, {"increase1h", "increase", "1h"}} {
-			add("node", c.metric, f[0], "sum by (%s%s) (%s(kvwitness_%s_total%s[%s]))", Where, c.labels, f[1], c.metric, c.match, f[2])
-			add("model", c.metric, f[0], "sum by (%s%s) (node:kvwitness_%s:%s)", modelLabels, c.labels, c.metric, f[0])
+		f := operations[c.operation]
+		add("node", c.metric, c.operation, "sum by (%s%s) (%s(kvwitness_%s_total%s[%s]))", Where, c.labels, f[0], c.metric, c.match, f[1])
+		if c.model {
+			add("model", c.metric, c.operation, "sum by (%s%s) (node:kvwitness_%s:%s)", modelLabels, c.labels, c.metric, c.operation)
 		}
-	}
-	for _, c := range ofEngines {
-		add("engine", c.metric, "rate5m", "sum by (%s%s) (rate(kvwitness_%s_total[5m]))", engineLabels, c.labels, c.metric)
-		add("node", c.metric, "rate5m", "sum by (%s%s) (engine:kvwitness_%s:rate5m)", Where, c.labels, c.metric)
 	}
 	for _, g := range gauges {
 		add("engine", g.metric, g.operation, "%s by (%s%s) (kvwitness_%s%s)", g.operation, engineLabels, g.labels, g.metric, g.match)

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/kvwitness/kvwitness/dashboards/alert"
+	"github.com/kvwitness/kvwitness/dashboards/board"
 )
 
 //go:generate go run . ..
@@ -66,6 +67,11 @@ func made() (files map[string][]byte, err error) {
 	}
 	for _, r := range alert.Rules() {
 		files["runbooks/"+r.Name+".md"] = []byte(r.Markdown())
+	}
+	for _, b := range board.Boards() {
+		if files["grafana/"+b.UID+".json"], err = b.JSON(); err != nil {
+			return nil, err
+		}
 	}
 	return files, nil
 }
