@@ -137,13 +137,16 @@ func (c *Cluster) Close() error {
 }
 
 // Await asks until done is so.
-func Await(what string, done func() bool) error {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+func Await(what string, done func() bool) error { return AwaitFor(patience, what, done) }
+
+// AwaitFor asks until done is so, for at most that long.
+func AwaitFor(long time.Duration, what string, done func() bool) error {
+	for end := time.Now().Add(long); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if done() {
 			return nil
 		}
 	}
-	return fmt.Errorf("not within %s: %s", patience, what)
+	return fmt.Errorf("not within %s: %s", long, what)
 }
 
 // Look asks a question inside an engine.

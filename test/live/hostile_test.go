@@ -292,7 +292,7 @@ func TestAHostileEngineHarmsOnlyTheSightOfItself(t *testing.T) {
 	}
 	h.Tell("attack")
 	find(t, e, c, s, 2)
-	if err := Await("the attack is over", func() bool { return strings.Contains(h.Out(), "done") }); err != nil {
+	if err := AwaitFor(5*time.Minute, "the attack is over", func() bool { return strings.Contains(h.Out(), "done") }); err != nil {
 		t.Fatal(err)
 	}
 	find(t, e, c, s, 3)
