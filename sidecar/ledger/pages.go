@@ -347,7 +347,9 @@ func (l *Ledger) read(c *call) {
 				p.flags |= wasRead
 			}
 			if p.flags&null == 0 && (p.flags&(local|unknown) != local || p.born < c.pool.knownFrom) {
-				l.readUnwritten(c, p)
+				if r.holds(c.pool, run.First+uint32(i), p) || c.pool.unseen(p) {
+					l.readUnwritten(c, p) // of others' pages foreign_page speaks
+				}
 			}
 		}
 	}
