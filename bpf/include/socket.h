@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "kernel.h"
+#include "targets.h"
 
 enum direction { RECEIVED = 0, SENT = 1 };
 
@@ -40,14 +41,7 @@ struct call {
 	u32 direction;
 };
 
-struct {
-	UINT(type, MAP_HASH);
-	UINT(max_entries, 4096);
-	TYPE(key, u32);
-	TYPE(value, u64);
-} targets SEC(".maps");
-
-/* take_vector fills in a call whose buffer is a struct msghdr. */
+/* take_message fills in a call whose buffer is a struct msghdr. */
 INLINE int take_message(struct call *c, u64 header)
 {
 	struct user_msghdr m = {};

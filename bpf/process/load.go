@@ -26,10 +26,11 @@ func Open(o load.Options) (*load.Probe, error) {
 	return load.Open(spec, load.Program{Name: probeProgProcessExec, Tracepoint: "sched_process_exec"}, o)
 }
 
-// Started reads a record: the process that runs a new program.
-func Started(record []byte) (pid int, ok bool) {
+// Started reads a record: the process that runs a new program, and since when, in
+// ns of the monotonic clock.
+func Started(record []byte) (t int64, pid int, ok bool) {
 	if len(record) != recordBytes {
-		return 0, false
+		return 0, 0, false
 	}
-	return int(binary.NativeEndian.Uint32(record[8:])), true
+	return int64(binary.NativeEndian.Uint64(record)), int(binary.NativeEndian.Uint32(record[8:])), true
 }

@@ -2,10 +2,12 @@
 
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
 /*
- * A program was started somewhere on the node: whether it is one to be watched
- * is decided in user space, and soon, since what it says first says most.
+ * A program was started somewhere on the node. What it says first says most, and
+ * user space takes its time to decide whether it is one to be watched: until
+ * then it is.
  */
 #include "kernel.h"
+#include "targets.h"
 
 struct record {
 	u64 t; /* ns, CLOCK_MONOTONIC */
@@ -31,7 +33,7 @@ SEC("raw_tp/sched_process_exec")
 int process_exec(void *ctx)
 {
 	struct record r = {};
-	u64 *n;
+	u64 *n, one = 1;
 	u32 which;
 
 	r.t = ktime_ns();
@@ -40,6 +42,8 @@ int process_exec(void *ctx)
 	n = map_lookup(&counters, &which);
 	if (n)
 		++*n;
+	if (which == RECORDS_SENT)
+		map_update(&targets, &r.tgid, &one, NOEXIST);
 	return 0;
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/kvwitness/kvwitness/bpf/load"
 )
 
-// Promise: a program that is started is told, by its process.
+// Promise: a program that is started is told, by its process, and watched from
+// then on.
 func TestAProgramThatIsStartedIsTold(t *testing.T) {
 	p, err := Open(load.Options{})
 	if err != nil {
@@ -24,7 +25,7 @@ func TestAProgramThatIsStartedIsTold(t *testing.T) {
 	told := false
 	for end := time.Now().Add(10 * time.Second); !told && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		_, err := p.Drain(1<<20, func(b []byte) {
-			pid, ok := Started(b)
+			_, pid, ok := Started(b)
 			told = told || ok && pid == cmd.Process.Pid
 		})
 		if err != nil {
@@ -33,5 +34,9 @@ func TestAProgramThatIsStartedIsTold(t *testing.T) {
 	}
 	if !told {
 		t.Error("nobody told of it")
+	}
+	var watched uint64
+	if err := p.Targets().Lookup(uint32(cmd.Process.Pid), &watched); err != nil {
+		t.Errorf("it was not watched until somebody decided: %v", err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 const (
 	probeMapCounters     = "counters"
 	probeMapRing         = "ring"
+	probeMapTargets      = "targets"
 	probeProgProcessExec = "process_exec"
 )
 
@@ -72,6 +73,7 @@ type probeProgramSpecs struct {
 type probeMapSpecs struct {
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
+	Targets  *ebpf.MapSpec `ebpf:"targets"`
 }
 
 // probeVariableSpecs contains global variables before they are loaded into the kernel.
@@ -102,12 +104,14 @@ func (o *probeObjects) Close() error {
 type probeMaps struct {
 	Counters *ebpf.Map `ebpf:"counters"`
 	Ring     *ebpf.Map `ebpf:"ring"`
+	Targets  *ebpf.Map `ebpf:"targets"`
 }
 
 func (m *probeMaps) Close() error {
 	return _ProbeClose(
 		m.Counters,
 		m.Ring,
+		m.Targets,
 	)
 }
 

@@ -54,6 +54,9 @@ type loop struct {
 	told    int64 // T of the last mark
 	payload []byte
 	failed  error // of writing within a callback
+	since   int64 // when the process at hand was started, 0: not known
+	// startsLost is how many records of starts were lost so far.
+	startsLost uint64
 
 	lastRecord, lastMark, lastScan, lastPrune time.Time
 }
@@ -81,14 +84,19 @@ func open(s settings, out *os.File) (l *loop, err error) {
 	if l.controls, err = pdwire.Open(load.Options{Targets: l.transfers.Targets()}); err != nil {
 		return l, err
 	}
-	if l.starts, err = process.Open(load.Options{}); err != nil {
-		return l, err
-	}
 	l.watch = attach.Watch{
 		Proc: attach.Proc(s.proc), Rules: s.rules, Self: os.Getpid(),
 		Started: l.started, Ended: l.ended,
 	}
-	return l, nil
+	// From here on what is started is watched; what runs already is found now.
+	if l.starts, err = process.Open(load.Options{Targets: l.transfers.Targets()}); err != nil {
+		return l, err
+	}
+	if err = l.out.Hello(); err != nil {
+		return l, err
+	}
+	l.complain(l.watch.Scan())
+	return l, l.failed
 }
 
 func (l *loop) close() error {
@@ -147,12 +155,15 @@ func (l *loop) turn(now time.Time) error {
 	records := 0
 	emptied := true
 	for _, source := range [...]struct {
-		from *load.Probe
-		kind probe.Kind
-	}{{l.controls, probe.Control}, {l.transfers, probe.Transfer}} {
+		from    *load.Probe
+		kind    probe.Kind
+		process int // where a record says its process
+	}{{l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
 		all, err := source.from.Drain(drainBytes, func(b []byte) {
 			records++
-			l.write(source.kind, b)
+			if l.isWatched(b, source.process) {
+				l.write(source.kind, b)
+			}
 		})
 		if err = errors.Join(err, l.failed); err != nil {
 			return err
@@ -219,21 +230,71 @@ func (l *loop) count() error {
 	return l.failed
 }
 
-// processes finds those that were started or are gone.
-func (l *loop) processes(now time.Time) error {
+// isWatched reports whether a record is of a process that is to be watched. One
+// of which that was not decided yet began to run before it made a record.
+func (l *loop) isWatched(record []byte, at int) bool {
+	if len(record) < at+4 {
+		return false
+	}
+	pid := int(binary.NativeEndian.Uint32(record[at:]))
+	if _, ok := l.watch.Watched()[pid]; ok {
+		return true
+	}
+	l.complain(l.begun())
+	_, ok := l.watch.Watched()[pid]
+	return ok
+}
+
+// begun decides about the programs that were started.
+func (l *loop) begun() error {
 	_, err := l.starts.Drain(drainBytes, func(b []byte) {
-		if pid, ok := process.Started(b); ok {
-			l.complain(l.watch.Find(pid))
+		t, pid, ok := process.Started(b)
+		if !ok {
+			return
+		}
+		l.since = t
+		l.complain(l.watch.Find(pid))
+		l.since = 0
+		if _, ok := l.watch.Watched()[pid]; !ok {
+			_ = l.transfers.Targets().Delete(uint32(pid)) // the kernel put it there
 		}
 	})
-	if err != nil {
+	return err
+}
+
+// processes finds those that were started or are gone.
+func (l *loop) processes(now time.Time) error {
+	if err := l.begun(); err != nil {
 		return err
 	}
 	if now.Sub(l.lastScan) >= scanEvery {
 		l.lastScan = now
 		l.complain(l.watch.Scan())
+		l.complain(l.tidy())
 	}
 	return l.failed
+}
+
+// tidy drops processes from the kernel's list that nobody decided about, because
+// the record of their start was lost.
+func (l *loop) tidy() error {
+	c, err := l.starts.Counters()
+	if err != nil || c[process.RecordsLost] == l.startsLost {
+		return err
+	}
+	l.startsLost = c[process.RecordsLost]
+	var pids []uint32
+	var pid uint32
+	var value uint64
+	for each := l.transfers.Targets().Iterate(); each.Next(&pid, &value); {
+		if _, ok := l.watch.Watched()[int(pid)]; !ok {
+			pids = append(pids, pid)
+		}
+	}
+	for _, pid := range pids {
+		_ = l.transfers.Targets().Delete(pid)
+	}
+	return nil
 }
 
 func (l *loop) complain(err error) {
@@ -257,7 +318,9 @@ func (l *loop) ended(p attach.Process) {
 }
 
 func (l *loop) seen(s probe.Seen) {
-	s.T = monotonic()
+	if s.T = l.since; s.T == 0 {
+		s.T = monotonic()
+	}
 	l.payload = s.Append(l.payload[:0])
 	l.write(probe.Process, l.payload)
 }

@@ -85,7 +85,7 @@ func run(ctx context.Context, args []string) error {
 	if err := drop(keptRights()); err != nil {
 		return err
 	}
-	if err := l.out.Hello(); err != nil {
+	if err := l.out.Flush(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

@@ -57,12 +57,10 @@ func NewWriter(w io.Writer) *Writer {
 	return &Writer{bufio.NewWriterSize(w, buffer)}
 }
 
-// Hello says that the probe watches from now on.
+// Hello queues the word that the probe watches, with everything that it says
+// until the next Flush.
 func (w *Writer) Hello() error {
-	if err := w.Frame(Hello, binary.LittleEndian.AppendUint32(nil, Version)); err != nil {
-		return err
-	}
-	return w.Flush()
+	return w.Frame(Hello, binary.LittleEndian.AppendUint32(nil, Version))
 }
 
 // Frame queues a frame. A payload beyond MaxFrame is an error.

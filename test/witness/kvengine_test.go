@@ -18,6 +18,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/sidecar/probe"
 	"github.com/kvwitness/kvwitness/sidecar/source/proven"
 )
 
@@ -173,6 +174,65 @@ func TestKvenginesHandoffsAreWitnessedFromOutside(t *testing.T) {
 	}
 	if n := w.count(func(f *lifecycle.Fact) bool { return f.Src == lifecycle.Engine }); n != 0 {
 		t.Errorf("%d facts are an engine's", n)
+	}
+}
+
+// Promise: not seen is not accused. A witness that comes when engines run already
+// says that it did not see the registration, and nothing else of the handoffs.
+func TestALateWitnessSaysWhatItDidNotSee(t *testing.T) {
+	e := startEngines(t, "rejected-handoff")
+	if status := e.complete(100); status != http.StatusOK {
+		t.Fatalf("answered %d", status)
+	}
+	w := watch(t, proven.Layout{}, "exe="+command(t, "kvengine"))
+	for _, n := range []int{100, 8*pageTokens - 30, 100} {
+		if status := e.complete(n); status != http.StatusOK {
+			t.Fatalf("answered %d", status)
+		}
+	}
+	w.await("the handoffs", func() bool {
+		return w.count(func(f *lifecycle.Fact) bool { return f.Ev == lifecycle.TransferCompleted }) >= 2
+	})
+	for room, v := range w.over() {
+		if v.Verdict != finding.Unwitnessed {
+			t.Errorf("room %s is %s (%s)", room, v.Verdict, v.Why)
+		}
+	}
+	if len(w.findings) > 0 {
+		t.Errorf("found %v", w.findings)
+	}
+	if w.count(func(f *lifecycle.Fact) bool {
+		return f.Ev == lifecycle.SourceCoverage && strings.Contains(f.Reason, "registration not seen")
+	}) == 0 {
+		t.Error("that the registration was not seen is not said")
+	}
+}
+
+// Promise: engines feel nothing of a sidecar that does not read, nor of a probe
+// that is killed.
+func TestEnginesFeelNothingOfADeadWitness(t *testing.T) {
+	var stderr bytes.Buffer
+	p, err := probe.Start(context.Background(), probe.StartConfig{
+		Path: command(t, probe.Command), Match: []string{"exe=" + command(t, "kvengine")}, Stderr: &stderr,
+	})
+	must(t, err)
+	e := startEngines(t, "")
+	for range 20 {
+		if status := e.complete(200); status != http.StatusOK {
+			t.Fatalf("unread: answered %d", status)
+		}
+	}
+	must(t, syscall.Kill(p.PID(), syscall.SIGKILL))
+	for range 20 {
+		if status := e.complete(200); status != http.StatusOK {
+			t.Fatalf("killed: answered %d", status)
+		}
+	}
+	for err == nil {
+		_, _, err = p.Next()
+	}
+	if p.Close() == nil {
+		t.Error("that the probe was killed is not said")
 	}
 }
 

@@ -28,11 +28,16 @@ type couple struct {
 
 func newCouple(t *testing.T) *couple {
 	t.Helper()
-	c := &couple{t: t, w: watch(t, proven.Layout{Pages: pages, PageTokens: 16}, "command=pd_peer.py")}
+	c := &couple{t: t}
 	c.prefill, c.decode = startHalf(t), startHalf(t)
 	size := map[string]any{"bytes": regions * pages * pageBytes}
 	c.p, c.d = c.prefill.do("open", size), c.decode.do("open", size)
 	return c
+}
+
+func (c *couple) watch() {
+	c.t.Helper()
+	c.w = watch(c.t, proven.Layout{Pages: pages, PageTokens: 16}, "command=pd_peer.py")
 }
 
 func (c *couple) bases() (out []uint64) {
@@ -145,6 +150,7 @@ func (c *couple) judge(rooms []string) {
 // said by an engine's own events.
 func TestMooncakesHandoffsInSGLangsFramesAreWitnessed(t *testing.T) {
 	c := newCouple(t)
+	c.watch()
 	to, from := c.prefill.do("bind", map[string]any{"kind": "PULL"}), c.decode.do("bind", map[string]any{"kind": "PULL"})
 	c.decode.do("connect", map[string]any{"kind": "PUSH", "to": fmt.Sprintf("127.0.0.1:%d", to.Port)})
 	c.prefill.do("connect", map[string]any{"kind": "PUSH", "to": fmt.Sprintf("127.0.0.1:%d", from.Port)})
@@ -174,28 +180,44 @@ func TestMooncakesHandoffsInSGLangsFramesAreWitnessed(t *testing.T) {
 	c.judge(rooms)
 }
 
-// Promise: the same with the messages of vLLM's Mooncake connector.
+// Promise: the same with the messages of vLLM's Mooncake connector; and since each
+// of them says all that is needed, also if the witness comes when everything runs.
 func TestMooncakesHandoffsInVLLMsMessagesAreWitnessed(t *testing.T) {
+	for name, late := range map[string]bool{"from the start": false, "from the middle": true} {
+		t.Run(name, func(t *testing.T) { playVLLM(t, late) })
+	}
+}
+
+func playVLLM(t *testing.T, late bool) {
 	c := newCouple(t)
+	if !late {
+		c.watch()
+	}
 	at := c.prefill.do("bind", map[string]any{"kind": "ROUTER"})
 	c.decode.do("connect", map[string]any{"kind": "DEALER", "to": fmt.Sprintf("127.0.0.1:%d", at.Port)})
 	var port int
 	_, err := fmt.Sscanf(c.d.Session, "127.0.0.1:%d", &port)
 	must(t, err)
 	lengths := []int{pageBytes, pageBytes, pageBytes, pageBytes}
-	var rooms []string
-	for i, h := range c.handoffs() {
-		id := fmt.Sprintf("request-%d", i)
-		rooms = append(rooms, id)
+	play := func(id string, named []int, moves [][3]uint64) {
 		c.decode.do("map", map[string]any{"value": map[string]any{
 			"remote_hostname": "127.0.0.1", "remote_port": port, "remote_tp_size": 1, "remote_tp_rank": 0,
-			"req_blocks":          map[string]any{id: []any{"transfer-" + id, [][]int{h.named}}},
+			"req_blocks":          map[string]any{id: []any{"transfer-" + id, [][]int{named}}},
 			"kv_caches_base_addr": c.bases(), "block_lens": lengths, "kv_block_lens": lengths,
 		}})
 		c.prefill.do("recv", nil)
-		c.write(h.moves)
+		c.write(moves)
 		c.prefill.do("map", map[string]any{"value": map[string]any{"status": 0, "ok_reqs": []string{id}}})
 		c.decode.do("recv", map[string]any{"outward": true})
+	}
+	if late {
+		play("before", []int{1, 2}, c.whole(1, 2))
+		c.watch()
+	}
+	var rooms []string
+	for i, h := range c.handoffs() {
+		rooms = append(rooms, fmt.Sprintf("request-%d", i))
+		play(rooms[i], h.named, h.moves)
 	}
 	c.judge(rooms)
 }
