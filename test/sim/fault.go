@@ -133,8 +133,10 @@ func Faults() []Fault {
 		{"pool_imbalance/sum", pools, nil, everywhere},
 		{"pool_imbalance/held", pools, nil, everywhere},
 		{"stalled_reservation/decode", finding.StalledReservation, nil, everywhere},
-		{"blind/gap", finding.Blind, nil, everywhere},
-		{"blind/late", finding.Blind, nil, everywhere},
+		// A drain that is lost, or too late, looks like none until the gap shows
+		// (READINGS R22).
+		{"blind/gap", finding.Blind, also(early), everywhere},
+		{"blind/late", finding.Blind, also(early), everywhere},
 		{"blind/loss", finding.Blind, nil, everywhere},
 		{"blind/coverage", finding.Blind, nil, []string{"disagg-observed", "multi-rank", "mixed"}},
 	}
