@@ -1,11 +1,13 @@
 package live
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -105,9 +107,13 @@ func TestEachDrillIsFoundWhileItHappens(t *testing.T) {
 	}
 }
 
-// Promise: the demo ends with status 0, and its table says so.
+// Promise: the demo ends with status 0, its table says what it should, and it leaves
+// nothing behind.
 func TestTheDemoShowsWhatItShould(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), witness, "demo", "--kvengine", engine).CombinedOutput()
+	dir := shortDir(t)
+	demo := exec.CommandContext(t.Context(), witness, "demo", "--kvengine", engine)
+	demo.Env = append(os.Environ(), "TMPDIR="+dir)
+	out, err := demo.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -116,8 +122,46 @@ func TestTheDemoShowsWhatItShould(t *testing.T) {
 			t.Errorf("it does not say %q:\n%s", says, out)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "kvw-demo*"))
-	if err != nil || len(left) > 0 {
-		t.Errorf("it leaves %v", left)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("it leaves %v, %v", left, err)
+	}
+}
+
+// Promise: a demo that is killed takes what it started along.
+func TestAKilledDemoLeavesNothingRunning(t *testing.T) {
+	demo := exec.CommandContext(t.Context(), witness, "demo", "--json", "--keep", "--kvengine", engine)
+	demo.Env = append(os.Environ(), "TMPDIR="+shortDir(t))
+	var rows bytes.Buffer
+	demo.Stdout = &rows
+	notes, err := demo.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for in := bufio.NewScanner(notes); len(urls) < 4 && in.Scan(); {
+		if _, rest, ok := strings.Cut(in.Text(), "http://"); ok {
+			address, _, _ := strings.Cut(rest, "/")
+			urls = append(urls, address)
+		}
+	}
+	_ = demo.Process.Kill()
+	_ = demo.Wait()
+	if len(urls) != 4 || strings.Count(rows.String(), `"wrong":null`) != 4 {
+		t.Fatalf("addresses %v of what is left running, rows\n%s", urls, rows.String())
+	}
+	err = Await("nobody listens any more", func() bool {
+		return !slices.ContainsFunc(urls, func(address string) bool {
+			c, err := net.Dial("tcp", address)
+			if err == nil {
+				c.Close()
+			}
+			return err == nil
+		})
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }
