@@ -31,6 +31,7 @@ struct ends {
 
 /* call is one system call that moved bytes of a socket. */
 struct call {
+	struct file *file;
 	struct sock *sk;
 	u64 inode;
 	u64 buffer;   /* user address: of the bytes, or of an iovec */
@@ -54,20 +55,14 @@ INLINE int take_message(struct call *c, u64 header)
 }
 
 /* take_arguments says whether the call is of a kind that is looked at. */
-INLINE int take_arguments(struct call *c, struct pt_regs *regs, u64 number, u64 *descriptor)
+INLINE int take_arguments(struct call *c, const struct request *q)
 {
-	u64 second, third, fourth;
-
-	READ(*descriptor, &regs->di);
-	READ(second, &regs->si);
-	READ(third, &regs->dx);
-	c->buffer = second;
+	c->buffer = q->second;
 	c->segments = 0;
-	c->asked = third;
-	switch (number) {
+	c->asked = q->third;
+	switch (q->number) {
 	case SYS_RECVFROM:
-		READ(fourth, &regs->r10);
-		if (fourth & MSG_PEEK)
+		if (q->fourth & MSG_PEEK)
 			return 0;
 		/* fall through */
 	case SYS_READ:
@@ -79,64 +74,71 @@ INLINE int take_arguments(struct call *c, struct pt_regs *regs, u64 number, u64 
 		return 1;
 	case SYS_READV:
 	case SYS_WRITEV:
-		c->direction = number == SYS_WRITEV ? SENT : RECEIVED;
-		c->segments = third;
+		c->direction = q->number == SYS_WRITEV ? SENT : RECEIVED;
+		c->segments = q->third;
 		c->asked = 0;
 		return 1;
 	case SYS_RECVMSG:
 	case SYS_SENDMSG:
-		c->direction = number == SYS_SENDMSG ? SENT : RECEIVED;
+		c->direction = q->number == SYS_SENDMSG ? SENT : RECEIVED;
 		c->asked = 0;
-		if (third & MSG_PEEK && c->direction == RECEIVED)
+		if (q->third & MSG_PEEK && c->direction == RECEIVED)
 			return 0;
-		return take_message(c, second);
+		return take_message(c, q->second);
 	}
 	return 0;
 }
 
-/* take_socket finds the socket of a descriptor; 0: it is none. */
-INLINE int take_socket(struct call *c, u64 descriptor)
+/* take_inode finds the inode of a descriptor's socket; 0: it is none. */
+INLINE int take_inode(struct call *c, u64 descriptor)
 {
 	struct task_struct *task = current_task();
 	struct files_struct *files;
 	struct fdtable *table;
-	struct file **fds, *file;
 	struct inode *inode;
-	struct socket *socket;
+	struct file **fds;
 	u16 mode;
 
 	READ(files, &task->files);
 	READ(table, &files->fdt);
 	READ(fds, &table->fd);
-	READ(file, &fds[(u32)descriptor]);
-	READ(inode, &file->f_inode);
+	READ(c->file, &fds[(u32)descriptor]);
+	READ(inode, &c->file->f_inode);
 	READ(mode, &inode->i_mode);
 	if ((mode & S_IFMT) != S_IFSOCK)
 		return 0;
 	READ(c->inode, &inode->i_ino);
-	READ(socket, &file->private_data);
-	READ(c->sk, &socket->sk);
-	return c->sk != 0;
+	return 1;
 }
 
-/* take_call fills in a call of a target's at the end of a system call; 0: it is
- * of no interest. */
+/* take_call fills in a call of a target's at the end of a system call, all but
+ * the socket itself; 0: it is of no interest. */
 INLINE int take_call(struct call *c, struct raw_tracepoint_args *ctx)
 {
 	struct pt_regs *regs = (void *)ctx->args[0];
 	s64 returned = ctx->args[1];
-	u64 number, descriptor;
+	struct request q;
 
+	if (returned < 0)
+		return 0;
 	c->tgid = current_pid_tgid() >> 32;
 	if (likely(!map_lookup(&targets, &c->tgid)))
 		return 0;
-	if (returned < 0)
-		return 0;
-	READ(number, &regs->orig_ax);
-	if (!take_arguments(c, regs, number, &descriptor))
+	READ(q, &regs->request);
+	if (!take_arguments(c, &q))
 		return 0;
 	c->moved = returned;
-	return take_socket(c, descriptor);
+	return take_inode(c, q.first);
+}
+
+/* take_socket finds the socket of a call; 0: it is gone. */
+INLINE int take_socket(struct call *c)
+{
+	struct socket *socket;
+
+	READ(socket, &c->file->private_data);
+	READ(c->sk, &socket->sk);
+	return c->sk != 0;
 }
 
 INLINE int is_tcp(struct sock *sk)

@@ -673,7 +673,7 @@ int pdwire_exit(struct raw_tracepoint_args *ctx)
 	if (!c && map_lookup(&others, &call.inode))
 		return 0;
 	w = my_work();
-	if (!w)
+	if (!w || !take_socket(&call))
 		return 0;
 	w->t = ktime_ns();
 	w->inode = call.inode;

@@ -98,7 +98,7 @@ func (w *watched) await(n int) (sent, received []*source.Message) {
 }
 
 // pair is a connection whose ends the test uses as it likes.
-func pair(t *testing.T) (client, server *net.TCPConn) {
+func pair(t testing.TB) (client, server *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)

@@ -384,7 +384,7 @@ int tcpxfer_exit(struct raw_tracepoint_args *ctx)
 	if (!c && map_lookup(&others, &call.inode))
 		return 0;
 	w = my_work();
-	if (!w)
+	if (!w || !take_socket(&call))
 		return 0;
 	w->t = ktime_ns();
 	w->inode = call.inode;

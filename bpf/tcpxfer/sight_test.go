@@ -19,7 +19,7 @@ import (
 )
 
 // pair is a connection whose receiving end the test reads as it likes.
-func pair(t *testing.T) (client net.Conn, server *net.TCPConn) {
+func pair(t testing.TB) (client net.Conn, server *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
@@ -32,7 +32,7 @@ func pair(t *testing.T) (client net.Conn, server *net.TCPConn) {
 	return client, conn.(*net.TCPConn)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
