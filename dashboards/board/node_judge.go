@@ -14,7 +14,7 @@ var nodeJudge = []row{{"The judge", []panel{
 		about: "By kind, and whether they wake somebody: those of warm-up traffic and in shadow mode do not.",
 		asks: []ask{
 			{expr: `sum by (kind, wakes) (` + per("findings_total", ofNode) + `) > 0`, legend: "{{kind}}, wakes: {{wakes}}"},
-			{expr: `sum(` + per("findings_without_delay_total", ofNode) + `) > 0`, legend: "of them without a delay"},
+			{expr: `sum(` + per("findings_without_delay_total", ofNode) + `)`, legend: "of them without a delay"},
 		},
 	},
 	{

@@ -84,7 +84,7 @@ func (b *board) panels(each func(p *boardPanel)) {
 // several values. Grafana joins several into a group.
 var settings = map[string]map[string]string{
 	"all":     {"cluster": ".*", "model": ".*", "node": ".*", "engine": ".*"},
-	"one":     {"cluster": "test", "model": "induction", "node": "node-a", "engine": "decode"},
+	"one":     {"cluster": "test", "model": "induction", "node": "node-a", "engine": "prefill"},
 	"several": {"cluster": "(test|other)", "model": "(induction|other)", "node": "(node-a|node-b)", "engine": "(decode|prefill)"},
 }
 

@@ -2,13 +2,17 @@
 # Sees to what the tests in this folder need of a machine: Prometheus and
 # Alertmanager with promtool and amtool, as Debian 12 packages them, and prints the
 # folder of the four. They are unpacked into .cache and not installed, so that no
-# service is started and no right is needed. Nothing of it is needed to build or
-# run kvwitness.
+# service is started. Alertmanager alone looks for its templates under /usr/share,
+# and they are put there, for which root or sudo is needed once. Nothing of it is
+# needed to build or run kvwitness.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 to=$root/.cache/monitoring
 packages=(prometheus prometheus-alertmanager)
+templates=/usr/share/prometheus/alertmanager
+as_root=()
+if ((EUID != 0)); then as_root=(sudo -n); fi
 
 if [[ ! -e $to/ready ]]; then
 	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
@@ -20,12 +24,18 @@ if [[ ! -e $to/ready ]]; then
 	trap 'rm -rf "$work"' EXIT
 	cd "$work"
 	if ! apt-get download -qq "${packages[@]}" >&2; then
-		if ((EUID != 0)); then sudo -n apt-get update -qq >&2; else apt-get update -qq >&2; fi
+		"${as_root[@]}" apt-get update -qq >&2
 		apt-get download -qq "${packages[@]}" >&2
 	fi
 	for package in ./*.deb; do dpkg-deb -x "$package" out; done
 	touch out/ready
 	rm -rf "$to"
 	mv -T out "$to" 2>/dev/null || [[ -e $to/ready ]] # another was quicker
+fi
+if [[ ! -e $templates/default.tmpl ]]; then
+	if ! "${as_root[@]}" mkdir -p "$templates" || ! "${as_root[@]}" cp "$to$templates/default.tmpl" "$to$templates/email.tmpl" "$templates"; then
+		echo "the tests in test/dashboards need the files of $to$templates in $templates; copy them and run again" >&2
+		exit 1
+	fi
 fi
 echo "$to/usr/bin"
