@@ -6,7 +6,6 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
-	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
 )
@@ -16,10 +15,10 @@ type State struct {
 	Node     string            `json:"node"`
 	Shadow   bool              `json:"shadow"`
 	Engines  []EngineState     `json:"engines"`
-	Findings map[string]uint64 `json:"findings"` // by kind
-	Verdicts map[string]uint64 `json:"verdicts"` // by verdict
-	Judge    ledger.Stats      `json:"judge"`
-	Sizes    ledger.Sizes      `json:"sizes"`
+	Findings map[string]uint64 `json:"findings"`    // by kind
+	Verdicts map[string]uint64 `json:"verdicts"`    // by verdict
+	Judge    map[string]uint64 `json:"judge"`       // facts by what became of them
+	Kept     map[string]int    `json:"kept"`        // what the judge remembers now
 	Reload   string            `json:"last_reload"` // ok, failed
 }
 
@@ -84,7 +83,16 @@ func (d *Daemon) sees() (ok bool, not []string) {
 func (d *Daemon) state() State {
 	j := d.judge.read()
 	s := State{
-		Node: d.node, Shadow: d.shadow.Load(), Engines: []EngineState{}, Judge: j.Stats, Sizes: j.Sizes, Reload: "ok",
+		Node: d.node, Shadow: d.shadow.Load(), Engines: []EngineState{}, Reload: "ok",
+		Judge: map[string]uint64{
+			"seen": j.Stats.Seen, "applied": j.Stats.Applied, "duplicate": j.Stats.Duplicates, "late": j.Stats.Late,
+			"outdated": j.Stats.Outdated, "unjudged": j.Stats.Unjudged, "missing": j.Stats.Missing,
+		},
+		Kept: map[string]int{
+			"instances": j.Sizes.Instances, "pools": j.Sizes.Pools, "pages": j.Sizes.Pages, "requests": j.Sizes.Requests,
+			"ended": j.Sizes.Ended, "activity": j.Sizes.Activity, "fragments": j.Sizes.Fragments, "window": j.Sizes.Window,
+			"pending_reads": j.Sizes.Pending,
+		},
 		Findings: map[string]uint64{}, Verdicts: map[string]uint64{},
 	}
 	for k := range finding.NumKind {
