@@ -31,10 +31,10 @@ const judged = 40 * time.Millisecond
 // engines are a router, a prefill and a decode, each a process of its own, that
 // tell nobody what they do.
 type engines struct {
-	t      testing.TB
-	url    string
-	p, d   map[string]string
-	decode *exec.Cmd
+	t               testing.TB
+	url             string
+	p, d            map[string]string
+	prefill, decode *exec.Cmd
 }
 
 // run starts a kvengine and returns what it says it serves.
@@ -79,18 +79,28 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// startEngines starts them with a drill; "" is none.
+// startEngines starts them with a drill; "" is none. The rejected-handoff needs a
+// pool that is smaller than the context.
 func startEngines(t testing.TB, drill string) *engines {
+	t.Helper()
+	pages := "9"
+	if drill == "rejected-handoff" {
+		pages = "5"
+	}
+	args := []string{"--events", "off"}
+	return startWith(t, drill, append(args, "--pages", pages), append(args, "--pages", "33"))
+}
+
+func startWith(t testing.TB, drill string, prefill, decode []string) *engines {
 	t.Helper()
 	e := &engines{t: t}
 	bootstrap := freePort(t)
-	args := []string{"serve", "--port", "0", "--page-tokens", "64", "--context-tokens", "512", "--events", "off"}
-	pages := "9" // enough for the context
+	args := []string{"serve", "--port", "0", "--page-tokens", "64", "--context-tokens", "512"}
 	if drill != "" {
-		args, pages = append(args, "--drill", drill), "5"
+		args = append(args, "--drill", drill)
 	}
-	_, e.p = run(t, append(slices.Clone(args), "--role", "prefill", "--pages", pages, "--bootstrap-port", bootstrap)...)
-	e.decode, e.d = run(t, append(slices.Clone(args), "--role", "decode", "--pages", "33", "--prefill", "127.0.0.1:"+bootstrap)...)
+	e.prefill, e.p = run(t, slices.Concat(args, []string{"--role", "prefill", "--bootstrap-port", bootstrap}, prefill)...)
+	e.decode, e.d = run(t, slices.Concat(args, []string{"--role", "decode", "--prefill", "127.0.0.1:" + bootstrap}, decode)...)
 	_, r := run(t, "router", "--port", "0", "--prefill", e.p["url"], "--decode", e.d["url"])
 	e.url = r["url"]
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {

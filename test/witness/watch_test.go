@@ -80,13 +80,15 @@ type witness struct {
 // watch starts a probe over the processes that match.
 func watch(t testing.TB, known proven.Layout, match ...string) *witness {
 	t.Helper()
-	w := &witness{t: t, done: make(chan struct{}), judge: ledger.New(ledger.Config{Settle: 20 * time.Millisecond})}
-	w.state = proven.New(proven.Config{
-		Node:    "node-0",
-		Emit:    w.fact,
-		Known:   func(string) proven.Layout { return known },
-		Problem: func(text string) { w.problems = append(w.problems, text) },
-	})
+	return watchAs(t, proven.Config{Known: func(string) proven.Layout { return known }}, match...)
+}
+
+func watchAs(t testing.TB, c proven.Config, match ...string) *witness {
+	t.Helper()
+	w := &witness{t: t, done: make(chan struct{}), judge: newJudge()}
+	c.Node, c.Emit = "node-0", w.fact
+	c.Problem = func(text string) { w.problems = append(w.problems, text) }
+	w.state = proven.New(c)
 	var err error
 	w.probe, err = probe.Start(context.Background(), probe.StartConfig{Path: command(t, "kvwitness-probe"), Match: match, Stderr: &w.stderr})
 	if err != nil {
@@ -111,6 +113,8 @@ func watch(t testing.TB, known proven.Layout, match ...string) *witness {
 	t.Cleanup(w.close)
 	return w
 }
+
+func newJudge() *ledger.Ledger { return ledger.New(ledger.Config{Settle: 20 * time.Millisecond}) }
 
 func (w *witness) fact(f *lifecycle.Fact) {
 	w.facts = append(w.facts, *f)
