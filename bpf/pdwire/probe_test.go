@@ -280,3 +280,30 @@ func TestAStreamGoesOnAfterTheRingLostRecords(t *testing.T) {
 		t.Error("no hole was noticed")
 	}
 }
+
+// Promise: a frame that lies about its length makes its direction blind, or waits
+// for bytes that do not come; the other direction and other connections go on.
+func TestAFrameThatLiesAboutItsLength(t *testing.T) {
+	for name, c := range map[string]struct {
+		frame []byte
+		blind int
+	}{
+		"2^63":         {[]byte{2, 0x80, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}, 2},
+		"2^61":         {[]byte{2, 0x20, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3}, 0},
+		"unknown flag": {[]byte{0x80, 4, 'N', 'o', 'n', 'e'}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := watch(t, load.Options{})
+			client, server := pair(t)
+			carry(t, client, server, append(stream(nil), c.frame...), whole, whole)
+			carry(t, client, server, bytes.Repeat([]byte(secret), 1000), whole, whole)
+			carry(t, server, client, stream([][][]byte{(&wire.Abort{Room: 1}).Frames()}), whole, whole)
+			other, end := pair(t)
+			carry(t, other, end, stream([][][]byte{(&wire.Abort{Room: 2}).Frames()}), whole, whole)
+			w.await(2)
+			if w.kinds[source.Blind] != c.blind {
+				t.Errorf("blind %d times, want %d", w.kinds[source.Blind], c.blind)
+			}
+		})
+	}
+}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,6 +112,28 @@ func TestTheProbeEndsWithItsSidecar(t *testing.T) {
 	if took := time.Since(began); took > 3*time.Second {
 		t.Errorf("it took %v", took)
 	}
+}
+
+// Promise: in a container of its own the probe connects to its sidecar, and says
+// there what it says to one that started it.
+func TestTheProbeConnectsToItsSidecar(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "probe.sock")
+	l, err := net.Listen("unix", name)
+	must(t, err)
+	defer l.Close()
+	cmd := exec.Command(executable(t), "--connect", name, "--match", "exe=nothing")
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	conn, err := l.Accept()
+	must(t, err)
+	r, err := probe.NewReader(conn)
+	must(t, err)
+	for k := probe.Hello; k != probe.Progress; {
+		k, _, err = r.Next()
+		must(t, err)
+	}
+	must(t, conn.Close())
+	must(t, cmd.Wait())
 }
 
 // Promise: a rule that cannot be understood, or none, is refused in words.

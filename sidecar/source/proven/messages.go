@@ -2,7 +2,7 @@ package proven
 
 import (
 	"errors"
-	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -51,7 +51,7 @@ func (s *State) message(m *control.Message) {
 	}
 	msg, err := wire.Parse(m.Frames)
 	if err != nil {
-		s.unread(err)
+		s.unread("a control message", err)
 		return
 	}
 	switch msg := msg.(type) {
@@ -68,25 +68,59 @@ func (s *State) message(m *control.Message) {
 	}
 }
 
-func (s *State) unread(err error) {
+// unread counts a message that was not understood. Of an error only its kind is
+// told: its text may quote the message.
+func (s *State) unread(what string, err error) {
 	s.stats.Unread++
-	if !errors.Is(err, wire.ErrUnknown) {
-		s.cfg.Problem("a control message was not understood: " + err.Error())
+	kind := "malformed"
+	switch {
+	case errors.Is(err, wire.ErrUnknown):
+		return // of another kind than those that are looked at
+	case errors.Is(err, wire.ErrTooLarge):
+		kind = "beyond a limit"
+	case errors.Is(err, wire.ErrIncomplete):
+		kind = "not captured whole"
+	}
+	s.problem(what + " was not understood: " + kind)
+}
+
+// problem tells of something that does not work, up to MaxProblems times: what is
+// said by engines must fill no log.
+func (s *State) problem(text string) {
+	if s.told++; s.told <= MaxProblems {
+		s.cfg.Problem(text)
 	}
 }
 
+// flow is how far the messages of one direction of a connection were taken in,
+// and the sockets at which they were seen.
+type flow struct {
+	end    uint64
+	inodes [2]uint64
+}
+
 // wasSeen reports whether a message was seen at the other end of its connection.
+// A third socket is of a new connection between the same ports.
 func (s *State) wasSeen(m *control.Message) bool {
-	last, known := s.flows[m.Flow]
-	if known && m.End <= last {
-		return true
-	}
+	f, known := s.flows[m.Flow]
 	if !known && len(s.flows) >= MaxFlows {
 		s.stats.Forgotten += uint64(len(s.flows))
 		clear(s.flows)
 	}
-	s.flows[m.Flow] = m.End
-	return false
+	if !slices.Contains(f.inodes[:], m.Inode) {
+		switch {
+		case f.inodes[0] == 0:
+			f.inodes[0] = m.Inode
+		case f.inodes[1] == 0:
+			f.inodes[1] = m.Inode
+		default:
+			f = flow{inodes: [2]uint64{m.Inode}}
+		}
+	}
+	seen := m.End <= f.end
+	f.end = max(f.end, m.End)
+	s.flows[m.Flow] = f
+	return seen
 }
 
 // flowsEnd forgets whose answers go over a connection that was closed.
@@ -110,7 +144,7 @@ func (s *State) registration(h *heard, r *wire.Registration) {
 	}
 	pools, err := ofSGLang(r)
 	if err != nil {
-		s.unread(fmt.Errorf("registration of %s: %w", to.name, err))
+		s.unread("the registration of "+to.name, err)
 		return
 	}
 	s.registered(to, from, pools, r.StagingPtr != 0)
@@ -131,11 +165,14 @@ func (s *State) request(h *heard, r *wire.TransferRequest) {
 	room := strconv.FormatInt(r.Room, 10)
 	pages, ok := runs(r.Pages)
 	if !ok || len(r.DevicePages) > 0 {
-		s.unread(fmt.Errorf("pages of room %s: not numbers of pages, or of a host pool", room))
+		s.unread("a request to "+from.name, errNoPages)
 		return
 	}
 	s.started(l, room, "kv", pages, r.Room == 0)
 }
+
+// errNoPages is of a request whose numbers are none of pages of the pool.
+var errNoPages = errors.New("no pages of the pool")
 
 // started says that a receiver named pages to a writer.
 func (s *State) started(l *link, room, pool string, pages lifecycle.Runs, synthetic bool) {

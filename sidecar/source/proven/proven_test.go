@@ -9,6 +9,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	wire "github.com/kvwitness/kvwitness/engine/pdwire"
+	"github.com/kvwitness/kvwitness/engine/zmtp"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
 	control "github.com/kvwitness/kvwitness/sidecar/source/pdwire"
 	"github.com/kvwitness/kvwitness/sidecar/source/socket"
@@ -296,4 +297,40 @@ func FuzzStateHoldsItsBounds(f *testing.F) {
 			t.Fatalf("%+v", s)
 		}
 	})
+}
+
+// Promise: a new connection between the ports of one that is gone is another, and
+// its messages count, also where its greeting was lost.
+func TestANewConnectionBetweenTheSamePortsIsAnother(t *testing.T) {
+	w := proved(t)
+	for room := range int64(5) {
+		w.request(room+1, 5)
+	}
+	w.mark()
+	w.facts = nil
+	q := &wire.TransferRequest{Room: 9, Address: decodeAddress, Session: decodeSession, Pages: []int32{1}, AuxIndex: 1}
+	b := zmtp.AppendMessage(nil, q.Frames()...)
+	r := control.Record{T: w.tick(), Inode: 77, Length: uint64(len(b)), TGID: decodeProcess, Kind: control.Data, Sent: true, Begins: true, Ends: toPrefill, Data: b}
+	must(t, w.Take(probe.Control, controlRecord(&r)))
+	w.expect("another socket", "transfer_started 9 1")
+}
+
+// Promise: what is told of a message that is not understood quotes nothing of it,
+// and is told a bounded number of times.
+func TestProblemsQuoteNothingAndAreBounded(t *testing.T) {
+	const secret = "somebody's prompt"
+	w := proved(t)
+	for range MaxProblems + 10 {
+		w.say(toPrefill, decodeProcess, 0, [][]byte{[]byte("17"), []byte("h"), []byte(secret), []byte(secret), []byte(secret), []byte("x"), []byte("y")})
+		w.say(toPrefill, decodeProcess, 0, [][]byte{append([]byte("\x82\xafremote_hostname\xa1h\xb1"), secret...)})
+	}
+	w.mark()
+	if n := len(w.problems); n != MaxProblems || w.Stats().Unread != 2*(MaxProblems+10) {
+		t.Errorf("%d problems, %+v", n, w.Stats())
+	}
+	for _, p := range w.problems {
+		if strings.Contains(p, secret) {
+			t.Fatalf("told %q", p)
+		}
+	}
 }

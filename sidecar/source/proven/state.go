@@ -23,6 +23,8 @@ const (
 	// MaxHeld bounds the bytes of records that wait for the probe to say that it
 	// has come so far; beyond it they are taken in as they are.
 	MaxHeld = 32 << 20
+	// MaxProblems is how often a problem is told; Stats goes on counting.
+	MaxProblems = 1000
 )
 
 // Layout is what is known of an instance's pool from elsewhere.
@@ -84,12 +86,13 @@ type State struct {
 	byProcess map[uint32][]*instance
 	rooms     map[roomKey]*room
 	oldRooms  []roomKey // in the order in which they began
-	flows     map[socket.Flow]uint64
+	flows     map[socket.Flow]flow
 	data      map[uint64]*dataConn
 	clients   map[socket.Flow]uint32 // who writes over a connection
 	asked     map[socket.Flow]*link  // whose request a reply over the same connection answers
 	// unfollowed: there were connections beyond those that can be followed.
 	unfollowed bool
+	told       int // problems
 }
 
 // held is a record that waits for its turn.
@@ -112,7 +115,7 @@ func New(cfg Config) *State {
 	}
 	s := &State{
 		cfg: cfg, insts: map[string]*instance{}, byProcess: map[uint32][]*instance{}, rooms: map[roomKey]*room{},
-		flows: map[socket.Flow]uint64{}, data: map[uint64]*dataConn{}, clients: map[socket.Flow]uint32{}, asked: map[socket.Flow]*link{},
+		flows: map[socket.Flow]flow{}, data: map[uint64]*dataConn{}, clients: map[socket.Flow]uint32{}, asked: map[socket.Flow]*link{},
 	}
 	s.reader = control.NewReader(s.message, s.lostStream)
 	return s
@@ -150,7 +153,7 @@ func (s *State) Take(k probe.Kind, payload []byte) error {
 		}
 		s.progress(m)
 	case probe.Problem:
-		s.cfg.Problem(string(payload))
+		s.problem(string(payload))
 	case probe.Hello:
 	}
 	return nil

@@ -248,7 +248,7 @@ func (s *State) lost(of lifecycle.Src, n uint64, why string) {
 // said meanwhile is not known.
 func (s *State) lostStream(r *control.Record, why string) {
 	if r.Kind == control.Refused {
-		s.cfg.Problem(fmt.Sprintf("control connection %s to %s cannot be read: %s", r.Ends.Local, r.Ends.Remote, why))
+		s.problem(fmt.Sprintf("control connection %s to %s cannot be read: %s", r.Ends.Local, r.Ends.Remote, why))
 		return
 	}
 	f := r.Flow()

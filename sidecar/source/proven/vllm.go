@@ -1,7 +1,6 @@
 package proven
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 
@@ -20,7 +19,7 @@ func (s *State) vllm(h *heard, body []byte) {
 	if l := s.asked[back]; l != nil {
 		reply, err := wire.ParseVLLMReply(body)
 		if err != nil {
-			s.unread(err)
+			s.unread("a reply to "+l.to.name, err)
 			return
 		}
 		s.runsIn(l.from, h.sender())
@@ -32,7 +31,7 @@ func (s *State) vllm(h *heard, body []byte) {
 	}
 	t, err := wire.ParseVLLMTransfer(body)
 	if err != nil {
-		s.unread(err)
+		s.unread("a control message", err)
 		return
 	}
 	s.push(h, t)
@@ -63,7 +62,7 @@ func (s *State) push(h *heard, t *wire.VLLMTransfer) {
 	}
 	pools, err := ofVLLM(t, groups)
 	if err != nil {
-		s.unread(fmt.Errorf("request to push to %s: %w", to.name, err))
+		s.unread("a request to push to "+to.name, err)
 		return
 	}
 	s.registered(to, from, pools, false)
@@ -77,7 +76,7 @@ func (s *State) pushed(l *link, r *wire.VLLMRequest) {
 	for group, blocks := range r.Groups {
 		pages, ok := runs(blocks)
 		if !ok || len(r.ID) > lifecycle.MaxID {
-			s.unread(fmt.Errorf("blocks of a request to %s: not numbers of pages", l.to.name))
+			s.unread("a request to push to "+l.to.name, errNoPages)
 			return
 		}
 		s.started(l, r.ID, groupPool(int64(group)), pages, false)
