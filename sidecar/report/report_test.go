@@ -84,8 +84,12 @@ func (s *stuck) Write(p []byte) (int, error) {
 func TestAReaderThatTakesNothingCostsOnlyLines(t *testing.T) {
 	s := &stuck{make(chan struct{})}
 	l := New(s)
+	long := sample()
+	for i := range uint32(4000) {
+		long.Pages = append(long.Pages, lifecycle.Run{First: 2 * i, Count: 1})
+	}
 	for l.Dropped() < 10 {
-		l.Finding(sample(), 0, false)
+		l.Finding(long, 0, false)
 	}
 	if l.Waiting() > QueueBytes {
 		t.Errorf("%d bytes wait", l.Waiting())
