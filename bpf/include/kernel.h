@@ -98,12 +98,13 @@ struct raw_tracepoint_args {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	u64 r15, r14, r13, r12, bp, bx, r11;
-	/* what a system call was asked, in one piece */
-	struct request {
-		u64 fourth, r9, r8, returned, cx, third, second, first, number;
-	} request;
-	u64 ip, cs, flags, sp, ss;
+	u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+
+/* request is what a system call was asked: the registers from r10 on, in one
+ * piece. */
+struct request {
+	u64 fourth, r9, r8, returned, cx, third, second, first, number;
 };
 
 enum syscall_number {

@@ -124,7 +124,7 @@ INLINE int take_call(struct call *c, struct raw_tracepoint_args *ctx)
 	c->tgid = current_pid_tgid() >> 32;
 	if (likely(!map_lookup(&targets, &c->tgid)))
 		return 0;
-	READ(q, &regs->request);
+	READ(q, &regs->r10);
 	if (!take_arguments(c, &q))
 		return 0;
 	c->moved = returned;
