@@ -34,7 +34,7 @@ var gauges = []struct{ metric, operation, labels, match string }{
 	{"pool_capacity_tokens", "min", "", ""},
 	{"context_tokens", "max", ", which", ""},
 	{"pool_pages", "sum", ", pool, state", ""},
-	{"protection_state", "max", ", protection, state", ""},
+	{"protection_state", "max", ", protection, state", " == 1"},
 	{"source_coverage", "max", ", source", ""},
 }
 
@@ -89,7 +89,7 @@ func derived() []Recording {
 		{"model:kvwitness_pool_gate_failed:count", "sum by (" + modelLabels + ") (engine:kvwitness_pool_per_context:ratio < bool 1)"},
 		{"node:kvwitness_finding_delay_seconds_bucket:rate5m", "sum by (" + Where + ", le) (rate(kvwitness_finding_delay_seconds_bucket[5m]))"},
 		{"model:kvwitness_finding_delay_seconds_bucket:rate5m", "sum by (" + modelLabels + ", le) (node:kvwitness_finding_delay_seconds_bucket:rate5m)"},
-		{"model:kvwitness_protections:count", "count by (" + modelLabels + ", protection, state) (engine:kvwitness_protection_state:max == 1)"},
+		{"model:kvwitness_protections:count", "count by (" + modelLabels + ", protection, state) (engine:kvwitness_protection_state:max)"},
 		{"model:process_resident_memory_bytes:max", "max by (" + modelLabels + `) (process_resident_memory_bytes{job="` + Job + `"})`},
 	}
 }

@@ -2,6 +2,7 @@ package dashboards
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,7 +20,7 @@ import (
 // notification is what Alertmanager tells a webhook, version 4.
 type notification struct {
 	Version, Status, Receiver, GroupKey string
-	GroupLabels                         map[string]string
+	TruncatedAlerts                     int
 	Alerts                              []told
 
 	path string
@@ -180,5 +181,36 @@ func TestAnIncidentOfSeveralKindsWakesOnePersonOnce(t *testing.T) {
 				t.Errorf("a ticket beside the page: %v", a.Labels)
 			}
 		}
+	}
+}
+
+// Promise: however many nodes of a deployment find something at once, one person is
+// woken once, with a message that can be read.
+func TestAStormOfAlertsWakesOnePersonOnce(t *testing.T) {
+	const nodes = 1000
+	h := newHook(t)
+	am := alertmanager(t, h)
+	var all []map[string]any
+	for i := range nodes {
+		for _, kind := range urgent["page"] {
+			kind, name, _ := strings.Cut(kind, " ")
+			all = append(all, map[string]any{"labels": map[string]string{
+				"alertname": name, "severity": "page", "team": "serving", "kind": kind, "cluster": "c", "model": "m", "node": fmt.Sprint("n", i),
+			}})
+		}
+	}
+	for range 3 { // Prometheus says it again and again
+		post(t, am.url+"/api/v2/alerts", all)
+	}
+	if err := live.Await("the pager is told", func() bool { return len(h.at("/page")) > 0 }); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(5 * time.Second) // two and a half times what a group waits
+	pages := h.at("/page")
+	if len(pages) != 1 {
+		t.Fatalf("%d notifications", len(pages))
+	}
+	if n := len(pages[0].Alerts); n > 50 || n+pages[0].TruncatedAlerts != len(all) {
+		t.Errorf("told of %d alerts and %d more, there are %d", n, pages[0].TruncatedAlerts, len(all))
 	}
 }
