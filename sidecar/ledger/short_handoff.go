@@ -33,13 +33,18 @@ type lacking struct {
 	watched bool // by observation
 }
 
-// writtenInStep takes away pages that a write of the read's own step filled.
-func (s *shortage) writtenInStep(c *call, step int64) {
+// writtenInStep takes away pages that a write of the read's own step filled, if
+// they are still of the generation that was read.
+func (s *shortage) writtenInStep(c *call, step int64, read uint64) {
 	if c.f.Step.V > step {
 		return
 	}
 	s.pages = slices.DeleteFunc(s.pages, func(p lacking) bool {
-		return p.pool == c.pool && names(c.f.Pages, p.at) && c.pool.pages[p.at].written()
+		if p.pool != c.pool || !names(c.f.Pages, p.at) {
+			return false
+		}
+		now := &c.pool.pages[p.at]
+		return now.born <= read && now.written()
 	})
 }
 

@@ -57,12 +57,14 @@ func (l *Ledger) stale(pl *pool, p *page) (claim, seen string, stale bool) {
 		if p.flags&claimed != 0 {
 			claim = "read, claimed written by transfer"
 		}
-		return claim, "not one complete write into its present generation was seen", true
+		return claim, unseenWrite, true
 	case pl.promises(lifecycle.PagesWritten) && pl.inst.engine:
 		return "read, never claimed written in its present generation", "not watched", true
 	}
 	return "", "", false
 }
+
+const unseenWrite = "not one complete write into its present generation was seen"
 
 // unvouched is why a read makes a request unwitnessed that it cannot accuse.
 const unvouched = "whether a page that it read was written is neither seen nor promised"
@@ -80,6 +82,7 @@ type pendingRead struct {
 	tick  uint64
 	step  int64
 	pages []pendingPage
+	lost  bool     // something was lost while it waited
 	into  *handoff // whose judgement waits for it, or nil
 	short shortage
 }
@@ -147,6 +150,7 @@ func (pr *pendingRead) vouchedFor() {
 // lost, so that it accuses nobody.
 func (i *instance) mutePending() {
 	for _, pr := range i.pending {
+		pr.lost = true
 		for n := range pr.pages {
 			pr.pages[n].mute = true
 		}
@@ -164,10 +168,10 @@ func (l *Ledger) writtenInStep(c *call) {
 	}
 	for _, pr := range c.inst.pending {
 		if pr.step < c.f.Step.V || pr.pool != c.pool {
-			pr.short.writtenInStep(c, pr.step)
+			pr.short.writtenInStep(c, pr.step, pr.tick)
 			continue
 		}
-		pr.short.writtenInStep(c, pr.step)
+		pr.short.writtenInStep(c, pr.step, pr.tick)
 		pr.pages = slices.DeleteFunc(pr.pages, func(pp pendingPage) bool {
 			p := &c.pool.pages[pp.at]
 			return names(c.f.Pages, pp.at) && p.born <= pr.tick && p.written()
@@ -199,12 +203,27 @@ func (l *Ledger) mature(inst *instance, now int64) {
 	inst.pending = kept
 }
 
+// foundMissing reports whether the judgement that a read brings about finds the
+// page missing by observation, though nobody named it to the transfers.
+func (l *Ledger) foundMissing(pr *pendingRead, at uint32) bool {
+	if pr.into == nil || pr.lost || pr.into.judged || !pr.into.covered() {
+		return false
+	}
+	p := &pr.pool.pages[at]
+	return p.born <= pr.tick && slices.ContainsFunc(pr.short.pages, func(m lacking) bool {
+		return m.watched && m.pool == pr.pool && m.at == at && (pr.into.req == nil || p.owner == pr.into.req.party)
+	})
+}
+
 func (l *Ledger) judgeRead(pr *pendingRead) {
 	l.pendingReads--
 	if pr.req != nil && len(pr.pages) > 0 {
 		pr.req.readFar = true
 	}
 	for _, pp := range pr.pages {
+		if pp.mute && l.foundMissing(pr, pp.at) {
+			pp.mute, pp.claim, pp.seen = false, "read", unseenWrite
+		}
 		if pp.mute {
 			// The judgement that the read brought about may vouch for it.
 			if p := &pr.pool.pages[pp.at]; p.born > pr.tick || !p.written() {

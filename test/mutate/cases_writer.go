@@ -114,7 +114,7 @@ var casesWriter = []mutant{
 	{
 		rule: "case-09", clause: "writes-first-handoff", file: "stale_read.go",
 		off: "also for the handoff that the read judges",
-		old: `		pr.short.writtenInStep(c, pr.step)
+		old: `		pr.short.writtenInStep(c, pr.step, pr.tick)
 		pr.pages =`,
 		new: `		pr.pages =`,
 	},

@@ -20,8 +20,8 @@ var pageKinds = []mutant{
 	{
 		rule: "stale_read", clause: "observed", file: "stale_read.go",
 		off: "a missing write accuses a read by observation",
-		old: `"not one complete write into its present generation was seen", true`,
-		new: `"not one complete write into its present generation was seen", false`,
+		old: `return claim, unseenWrite, true`,
+		new: `return claim, unseenWrite, false`,
 	},
 	{
 		rule: "stale_read", clause: "claimed", file: "stale_read.go",

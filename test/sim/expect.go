@@ -71,7 +71,7 @@ func (r *request) deserves(h *half, end ending) (Expected, bool) {
 		return Innocent, true // a restart, or what is said late of an earlier life, may come before it settles
 	case !h.sawAll || !ok:
 		return MustBeUnwitnessed, true
-	case h.in.engine && !h.in.written && r.answer > 0:
+	case h.in.engine && !h.in.written && (r.answer > 0 || h.prefix > 0):
 		return Innocent, true // it reads pages of which nothing says that it wrote them
 	case end == done && all && r.delivered && !r.settled:
 		return MustBeClean, true

@@ -29,6 +29,7 @@ type request struct {
 	pairs     []pair
 	left      map[*half]int // completions that a receiver still waits for
 	noLast    bool
+	stood     bool // it has waited long once: twice would be a stall
 	prepared  bool
 	delivered bool // every receiver has read
 	fake      bool // a warm-up whose transfers carry nothing
@@ -303,7 +304,8 @@ func (r *request) decode(h *half) {
 			h.write(kv, []uint32{last}, lifecycle.ByForward, 1+(tokens-1)%kv.spec.PageTokens)
 			h.readAll()
 		})
-		if s.stalls() {
+		if !r.stood && s.stalls() {
+			r.stood = true
 			r.wait(s.between(20e9, 25e9))
 		}
 	}
