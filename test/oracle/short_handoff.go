@@ -187,7 +187,11 @@ func (o *oracle) awaits(h *handoff) bool {
 // judge is the one judgement on a handoff (hard case 5). f is the fact that
 // led to it.
 func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle.Opt[int64]) {
-	if h.judged || !h.isReceiver() || o.awaits(h) {
+	if h.judged || o.awaits(h) {
+		return
+	}
+	if !h.isReceiver() {
+		h.judged = true // the receiver is another
 		return
 	}
 	a := o.assess(h, step)
