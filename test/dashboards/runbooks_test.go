@@ -61,6 +61,9 @@ func TestARunbookAnswersEveryQuestion(t *testing.T) {
 	}
 }
 
+// built is where the commands lie once a test has asked for them.
+var built string
+
 // bins are kvwitness and kvengine, built from this tree.
 var bins = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "kvd-bin"); err != nil {
@@ -72,6 +75,7 @@ var bins = sync.OnceValues(func() (dir string, err error) {
 	if err != nil {
 		return "", &buildError{out}
 	}
+	built = dir
 	return dir, nil
 })
 
@@ -81,8 +85,8 @@ func (e *buildError) Error() string { return "build the commands: " + string(e.o
 
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if dir, err := bins(); err == nil {
-		_ = os.RemoveAll(dir)
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(status)
 }
