@@ -57,7 +57,8 @@ func (o *oracle) drainTold(t *transfer) bool {
 		return false // its last writes may have been seen
 	}
 	to, from := o.inst(t.receiver), o.inst(t.sender)
-	return to.inSight(t.began) && (!to.engine || from.inSight(t.began))
+	alone := !to.engine && from.sighted == 0 // who is attached later may have been told before
+	return to.inSight(t.began) && (alone || from.inSight(t.began))
 }
 
 // inSight: the instance was followed when a transfer began. Gaps since then

@@ -38,6 +38,7 @@ type instance struct {
 	engine    bool // it has a lifecycle stream
 	silent    bool // nothing is known of it but its name
 	muted     bool // the sidecar has not come yet
+	attached  bool // it came later than the instance
 	written   bool // its stream promises pages_written
 	steps     bool
 	staged    bool
@@ -283,7 +284,7 @@ func (in *instance) cover() {
 
 // attach is the moment at which the sidecar comes to a running instance.
 func (in *instance) attach() {
-	in.muted = false
+	in.muted, in.attached = false, true
 	for _, p := range in.pools {
 		for i := range p.pages {
 			p.pages[i].unknown = true

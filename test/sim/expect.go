@@ -51,7 +51,7 @@ func (r *request) expect(end ending) {
 }
 
 func (r *request) deserves(h *half, end ending) (Expected, bool) {
-	named, ok, all := false, false, true
+	named, ok, all, unheard := false, false, true, false
 	for _, t := range r.transfers {
 		if t.rcv != h || t.dummy {
 			continue
@@ -59,6 +59,7 @@ func (r *request) deserves(h *half, end ending) (Expected, bool) {
 		named = named || t.named
 		ok = ok || t.ok
 		all = all && t.ok
+		unheard = unheard || t.unheard
 	}
 	switch {
 	case !named:
@@ -67,6 +68,8 @@ func (r *request) deserves(h *half, end ending) (Expected, bool) {
 		return Innocent, true
 	case h.in.unnamed:
 		return Innocent, true
+	case unheard && !h.in.engine && h.in.attached:
+		return Innocent, true // nobody said when it began: it may have been before anybody watched
 	case !h.in.engine && r.noLast && r.s.Mix.Restarts > 0:
 		return Innocent, true // a restart, or what is said late of an earlier life, may come before it settles
 	case !h.sawAll || !ok:

@@ -25,6 +25,7 @@ type transfer struct {
 	acts       []func() // what is still to be done, in order
 	named      bool     // by the receiver
 	sent       bool     // started by the sender
+	unheard    bool     // by a sender that nobody followed, nor did the receiver name it
 	over       bool     // drained
 	ok         bool
 	failing    bool // its failure has been said
@@ -131,6 +132,7 @@ func (t *transfer) start() {
 	}
 	t.sent = true
 	h := t.snd
+	t.unheard = t.chunk && (h.in.silent || h.in.muted)
 	f := lifecycle.Fact{
 		Ev: lifecycle.TransferStarted, Xfer: t.xfer, Room: t.r.room, Side: lifecycle.Sender, Pool: t.pool,
 		Pages: runs(t.src[:max(0, len(t.src)-t.lost)]), Peer: t.rcv.in.name, Op: t.op, Synthetic: t.r.synthetic,
@@ -276,10 +278,13 @@ func (t *transfer) fail() {
 	t.r.p.sleep(hop)
 }
 
-// drain says that the writer has nothing under way any more.
+// drain says that the writer has nothing under way any more. A sender that
+// nobody follows yet is not heard; of a receiver without a stream the wire
+// tells then, as it does of one whose sender is never heard.
 func (t *transfer) drain() {
 	f := lifecycle.Fact{Ev: lifecycle.TransferDrained, Xfer: t.xfer, Room: t.r.room, Peer: t.snd.in.name}
-	if t.op == lifecycle.Pull && !t.snd.in.silent {
+	heard := !t.snd.in.silent && (t.rcv.in.engine || !t.snd.in.muted)
+	if t.op == lifecycle.Pull && heard {
 		f.Peer = t.rcv.in.name
 		t.snd.say(f)
 	} else {
