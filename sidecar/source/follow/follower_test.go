@@ -125,8 +125,10 @@ func TestAnswersThatAreNoneAreCountedAndBounded(t *testing.T) {
 		"a text": func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"max_total_num_tokens":"many","data":3}`))
 		},
-		"an error":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"elsewhere":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) },
+		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		},
 		"hangs up":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 		"never ends": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 2*MaxAnswer)) },
 	} {
