@@ -48,7 +48,11 @@ func openPool(inst string, pages uint32, regions []lifecycle.Region) *lifecycle.
 // large pools do not stay in the caches.
 func BenchmarkPages(b *testing.B) {
 	for _, of := range []struct{ pages, run uint32 }{
-		{1_000, 512}, {17_000, 512}, {100_000, 512}, {1_000_000, 512}, {10_000_000, 512},
+		{1_000, 512},
+		{17_000, 512},
+		{100_000, 512},
+		{1_000_000, 512},
+		{10_000_000, 512},
 		{17_000, 64},
 	} {
 		pages, run := of.pages, of.run
