@@ -55,7 +55,9 @@ func (p *panel) shaped() cog.Builder[dashboard.Panel] {
 		}
 		return big(mode).NoValue("no data")
 	case table:
-		return tables.NewPanelBuilder().ShowHeader(true).Filterable(true)
+		return tables.NewPanelBuilder().ShowHeader(true).Filterable(true).WithTransformation(dashboard.DataTransformerConfig{
+			Id: "organize", Options: map[string]any{"excludeByName": map[string]bool{"Time": true, "__name__": true}},
+		})
 	case bars:
 		return bargauge.NewPanelBuilder().Orientation(common.VizOrientationHorizontal).DisplayMode(common.BarGaugeDisplayModeBasic).Min(0).
 			ReduceOptions(lastValue()).NoValue("no data")

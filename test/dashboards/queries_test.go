@@ -67,6 +67,7 @@ func TestNoPanelIsEmptyBeforeARunningSidecar(t *testing.T) {
 		}
 	}
 	rulesAreWell(t, p)
+	exemplarsLeadToFindings(t, p)
 	fieldsOfRunbooks(t, s.Said["url"])
 }
 
@@ -109,5 +110,39 @@ func rulesAreWell(t *testing.T, p *server) {
 	}
 	if n < 60 {
 		t.Errorf("only %d rules", n)
+	}
+}
+
+// exemplarsLeadToFindings holds that the points of the panel that shows exemplars
+// are there, and name findings.
+func exemplarsLeadToFindings(t *testing.T, p *server) {
+	t.Helper()
+	asked := 0
+	for _, b := range boards(t) {
+		b.panels(func(panel *boardPanel) {
+			for _, a := range panel.Targets {
+				if !a.Exemplar {
+					continue
+				}
+				asked++
+				var all []struct {
+					Exemplars []struct{ Labels map[string]string }
+				}
+				values := url.Values{"query": {b.with(a.Expr, settings["one"])}, "start": {"0"}, "end": {"9999999999"}}
+				if err := p.get("/api/v1/query_exemplars", values, &all); err != nil || len(all) == 0 {
+					t.Errorf("%s: %d series with exemplars, %v", panel.Title, len(all), err)
+				}
+				for _, s := range all {
+					for _, e := range s.Exemplars {
+						if e.Labels["finding"] == "" {
+							t.Errorf("%s: an exemplar with the labels %v", panel.Title, e.Labels)
+						}
+					}
+				}
+			}
+		})
+	}
+	if asked == 0 {
+		t.Error("no panel shows exemplars")
 	}
 }
