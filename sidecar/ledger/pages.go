@@ -137,8 +137,12 @@ func (l *Ledger) write(c *call) {
 			}
 			p.flags |= fill
 			filled++
-			if p.content != p.owner && p.written() {
-				l.takesContent(p, p.owner, &left, &came)
+			whose := p.owner
+			if !owner && (whose == 0 || c.pool.mute(p)) {
+				whose = c.req.party // to whom it was handed out is not known
+			}
+			if p.content != whose && p.written() {
+				l.takesContent(p, whose, &left, &came)
 			}
 		}
 		left.flush()

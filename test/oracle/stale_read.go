@@ -15,7 +15,8 @@ type waitingRead struct {
 	due   int64
 	parts []unwritten
 	req   *request
-	hand  *handoff // that it leads to the judgement of
+	hand  *handoff                 // that it leads to the judgement of
+	lay   map[*generation]*content // whose data lay then in what that lacks
 }
 
 // unwritten is a generation that was not written when it was read, and the
@@ -67,6 +68,14 @@ func (o *oracle) waitForWrite(e *entry, who party, pages []*page, h *handoff) {
 		}
 		w.parts = append(w.parts, u)
 	}
+	if h != nil {
+		w.lay = map[*generation]*content{}
+		for _, l := range o.assess(h, e.Step).lacks {
+			for _, g := range l.pages {
+				w.lay[g] = o.lies(g)
+			}
+		}
+	}
 	if len(w.parts) > 0 || h != nil {
 		o.waiting = append(o.waiting, w)
 	}
@@ -76,10 +85,7 @@ func (o *oracle) waitForWrite(e *entry, who party, pages []*page, h *handoff) {
 func (o *oracle) decideRead(w *waitingRead) {
 	o.waiting = slices.DeleteFunc(o.waiting, func(x *waitingRead) bool { return x == w })
 	if w.hand != nil {
-		o.readThen = map[*generation]*content{}
-		for _, u := range w.parts {
-			o.readThen[u.gen] = u.charge.lay
-		}
+		o.readThen = w.lay
 		o.judge(w.hand, w.fact, "its pages were read", w.fact.Step)
 		o.readThen = nil
 	}

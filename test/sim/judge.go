@@ -210,7 +210,18 @@ func differ(class string, a, b []string) *Objection {
 		return nil
 	}
 	words := strings.Fields(diff[0])
-	return &Objection{class + ": " + strings.Join(words[:3], " "), diff}
+	class += ": " + strings.Join(words[:3], " ")
+	if slices.ContainsFunc(diff[1:], func(d string) bool { return unexposed(d) == unexposed(diff[0]) }) {
+		class += " exposes others"
+	}
+	return &Objection{class, diff}
+}
+
+// unexposed is what a line says of a finding, but for who is exposed.
+func unexposed(line string) string {
+	what, rest, _ := strings.Cut(line[len("ledger only: "):], " exposed=[")
+	_, rest, _ = strings.Cut(rest, "]")
+	return what + rest
 }
 
 func findingKey(f *finding.Finding) string {
