@@ -113,7 +113,7 @@ enum outcome { GOING = 0, DONE = 1, STOPPED = 2 };
 
 struct {
 	UINT(type, MAP_HASH);
-	UINT(max_entries, 16384);
+	UINT(max_entries, 8192);
 	TYPE(key, u64);
 	TYPE(value, struct connection);
 } connections SEC(".maps");
@@ -121,7 +121,7 @@ struct {
 /* others are sockets that carry something else. */
 struct {
 	UINT(type, MAP_LRU_HASH);
-	UINT(max_entries, 65536);
+	UINT(max_entries, 16384);
 	TYPE(key, u64);
 	TYPE(value, u8);
 } others SEC(".maps");

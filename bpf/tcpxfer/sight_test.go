@@ -3,6 +3,7 @@
 package tcpxfer
 
 import (
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -229,5 +230,29 @@ func TestAFullRingCountsWhatItLoses(t *testing.T) {
 	must(t, err)
 	if counted[RecordsLost] == 0 || counted[RecordsSent] != got || counted[RecordsSent]+counted[RecordsLost] < pieces {
 		t.Errorf("counters %v, %d records", counted, got)
+	}
+}
+
+// Promise: a listener on all addresses names its IPv4 peers by their own address.
+func TestPeersOfADualListenerHaveTheirOwnAddress(t *testing.T) {
+	w := watch(t)
+	l, err := net.Listen("tcp", ":0")
+	must(t, err)
+	defer l.Close()
+	client, err := net.Dial("tcp4", net.JoinHostPort("127.0.0.1", fmt.Sprint(l.Addr().(*net.TCPAddr).Port)))
+	must(t, err)
+	defer client.Close()
+	server, err := l.Accept()
+	must(t, err)
+	defer server.Close()
+	send(t, client, piece(10, 1<<20))
+	read(t, server, 34)
+	moved := w.await(source.Moved, 1)[0].Ends
+	if moved.Remote.String() != client.LocalAddr().String() || moved.Local.String() != client.RemoteAddr().String() {
+		t.Errorf("ends are %+v, want %s to %s", moved, client.LocalAddr(), client.RemoteAddr())
+	}
+	told := w.await(source.Client, 1)[0].Ends
+	if told.Sent() != moved.Received() {
+		t.Errorf("the two ends are told as %+v and %+v", told, moved)
 	}
 }

@@ -29,7 +29,7 @@ const (
 	busyPause  = 2 * time.Millisecond // between two looks at the rings
 	idlePause  = 5 * time.Millisecond // the same, while nothing comes
 	idleAfter  = 200 * time.Millisecond
-	markEvery  = 100 * time.Millisecond
+	countEvery = 100 * time.Millisecond
 	scanEvery  = 500 * time.Millisecond
 	pruneEvery = 5 * time.Second
 	// drainBytes bounds what is taken out of one ring before the other's turn.
@@ -58,7 +58,7 @@ type loop struct {
 	// startsLost is how many records of starts were lost so far.
 	startsLost uint64
 
-	lastRecord, lastMark, lastScan, lastPrune time.Time
+	lastRecord, lastCount, lastScan, lastPrune time.Time
 }
 
 // firstNamespace is the inode of the node's first PID namespace.
@@ -147,10 +147,11 @@ func (l *loop) turn(now time.Time) error {
 		return err
 	}
 	reached := monotonic() - slack.Nanoseconds()
-	if l.pressed() || now.Sub(l.lastMark) >= markEvery {
+	if l.pressed() || now.Sub(l.lastCount) >= countEvery {
 		if err := l.count(); err != nil {
 			return err
 		}
+		l.lastCount = now
 	}
 	records := 0
 	emptied := true
@@ -173,8 +174,9 @@ func (l *loop) turn(now time.Time) error {
 	if records > 0 {
 		l.lastRecord = now
 	}
-	if emptied && (records > 0 || now.Sub(l.lastMark) >= markEvery) {
-		l.told, l.lastMark = reached, now
+	if emptied {
+		// In each turn: who joins this with other sources waits for it.
+		l.told = reached
 		l.mark()
 	}
 	if err := l.prune(now); err != nil {

@@ -4,7 +4,9 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -15,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/sidecar/probe"
+	"github.com/kvwitness/kvwitness/sidecar/source/tcpxfer"
 )
 
 func must(t *testing.T, err error) {
@@ -190,4 +193,39 @@ func sleeper(t *testing.T, seconds string) *exec.Cmd {
 	must(t, cmd.Start())
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
 	return cmd
+}
+
+// Promise: a connection that the process itself closed, so that nobody reads its
+// end, is forgotten, and that is told.
+func TestConnectionsThatAreClosedAreForgotten(t *testing.T) {
+	p := start(t, executable(t), fmt.Sprintf("pid=%d", os.Getpid()))
+	defer p.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	defer l.Close()
+	client, err := net.Dial("tcp", l.Addr().String())
+	must(t, err)
+	defer client.Close()
+	server, err := l.Accept()
+	must(t, err)
+	_, err = client.Write([]byte("\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x10\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00x"))
+	must(t, err)
+	_, err = io.ReadFull(server, make([]byte, 25))
+	must(t, err)
+	must(t, server.Close())
+	var inode uint64
+	for {
+		k, b, err := p.Next()
+		must(t, err)
+		if k == probe.Transfer {
+			r, err := tcpxfer.Parse(b)
+			must(t, err)
+			if r.Kind == tcpxfer.Moved {
+				inode = r.Inode
+			}
+		}
+		if k == probe.Gone && inode != 0 && binary.LittleEndian.Uint64(b) == inode {
+			return
+		}
+	}
 }

@@ -23,6 +23,9 @@
 // kvengine name it to each other; a decode of vLLM by its Mooncake session. Which
 // process is which instance is learned from who sent and who received a message.
 //
+// Of SGLang's NIXL flavour the wire tells registrations and pages, and not how a
+// handoff ends: that is said over UCX, as are the bytes. Nothing of it is clean here.
+//
 // What cannot be known from outside: how many pages a pool has and how many
 // tokens a page (see Config.Known; without it the distance of two regions bounds
 // the pages, and nothing is owed by tokens), the id of a request, what came

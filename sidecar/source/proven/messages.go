@@ -65,6 +65,10 @@ func (s *State) message(m *control.Message) {
 		s.abort(h, msg)
 	case *wire.AbortAck:
 		s.aborted(h, msg)
+	case *wire.NixlRegistration:
+		s.registration(h, &wire.Registration{Address: msg.Address, Session: msg.Agent, KVPtrs: msg.KVPtrs, KVItemBytes: msg.KVItemBytes})
+	case *wire.NixlRequest:
+		s.request(h, &wire.TransferRequest{Room: msg.Room, Address: msg.Address, Session: msg.Agent, Pages: msg.Pages})
 	}
 }
 

@@ -334,3 +334,13 @@ func TestProblemsQuoteNothingAndAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Promise: of the NIXL flavour the pools and the pages are told, and no end.
+func TestNixlsPoolsAndPagesAreTold(t *testing.T) {
+	w := newWorld(t)
+	r := &wire.NixlRegistration{Address: decodeAddress, Agent: "a", KVPtrs: []uint64{base}, AuxPtrs: []uint64{1}, KVItemBytes: stride}
+	w.say(toPrefill, decodeProcess, prefillProcess, r.Frames())
+	q := &wire.NixlRequest{Room: 7, Address: decodeAddress, Agent: "a", Pages: []int32{4, 5}, AuxIndex: 1, RequiredDst: 1}
+	w.say(toPrefill, decodeProcess, prefillProcess, q.Frames())
+	w.expect("NIXL", "pool_opened; transfer_started 7 4-5")
+}
