@@ -214,3 +214,24 @@ func TestAStormOfAlertsWakesOnePersonOnce(t *testing.T) {
 		t.Errorf("told of %d alerts and %d more, there are %d", n, pages[0].TruncatedAlerts, len(all))
 	}
 }
+
+// Promise: in shadow mode the same fault is found and shown, and tells nobody.
+func TestInShadowModeADrillIsShownAndTellsNobody(t *testing.T) {
+	e, c, s := exercise(t, scheduler.SaltDrop, "--shadow")
+	h := newHook(t)
+	p := prometheus(t, s.Said["url"], alertmanager(t, h).url)
+	scraped(t, p, 3)
+	if _, err := e.Play(c, 1); err != nil {
+		t.Fatal(err)
+	}
+	if err := live.Await("the finding is shown", func() bool {
+		_, n, err := p.count(`ALERTS{alertname="KVWitnessFoundInShadow",alertstate="firing",kind="tenant_crossing",severity="none"}`)
+		return err == nil && n == 1
+	}); err != nil {
+		t.Fatal(err)
+	}
+	scraped(t, p, 5) // longer than a group waits
+	if pages, tickets := h.at("/page"), h.at("/ticket"); len(pages)+len(tickets) != 0 {
+		t.Errorf("told: %+v %+v", pages, tickets)
+	}
+}

@@ -158,7 +158,7 @@ func write(t *testing.T, path, text string) {
 }
 
 // exercise starts the engines of a drill and a sidecar before them.
-func exercise(t *testing.T, drill scheduler.Drill) (*live.Exercise, *live.Cluster, *live.Sidecar) {
+func exercise(t *testing.T, drill scheduler.Drill, args ...string) (*live.Exercise, *live.Cluster, *live.Sidecar) {
 	t.Helper()
 	for i := range live.Exercises {
 		e := &live.Exercises[i]
@@ -177,7 +177,7 @@ func exercise(t *testing.T, drill scheduler.Drill) (*live.Exercise, *live.Cluste
 		t.Cleanup(func() { _ = c.Close() })
 		key := filepath.Join(t.TempDir(), "key")
 		write(t, key, "key-a")
-		s, err := live.StartSidecar(bin(t, "kvwitness"), c.Engines(), "--engine-key-file", key)
+		s, err := live.StartSidecar(bin(t, "kvwitness"), c.Engines(), append(args, "--engine-key-file", key)...)
 		if err != nil {
 			t.Fatal(err)
 		}
