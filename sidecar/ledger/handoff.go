@@ -22,6 +22,7 @@ type handoff struct {
 	node      string
 	tokens    lifecycle.Opt[int64] // the most that a completion said
 
+	told      bool // of a completion, when it had reserved
 	timed     bool
 	judging   bool // a read that waits for its step will judge it
 	judged    bool
@@ -68,6 +69,12 @@ func (rm *room) begun() bool {
 // receiverSpoke reports whether some receiver of the room started a transfer.
 func (rm *room) receiverSpoke() bool {
 	return slices.ContainsFunc(rm.transfers, func(t *transfer) bool { return t.recvTick != 0 })
+}
+
+// receives reports whether its instance is known to be the receiver (hard case
+// 3): it said so, or where none did a sender names it.
+func (h *handoff) receives() bool {
+	return h.startedByReceiver() || h.began != 0 && !h.room.receiverSpoke()
 }
 
 // covered reports whether the handoff's incoming data are seen completely: for
@@ -228,7 +235,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	if h.judged {
 		return
 	}
-	if h.began == 0 && h.room.begun() || !h.startedByReceiver() && h.room.receiverSpoke() {
+	if h.room.begun() && !h.receives() {
 		h.judged = true // the receiver is another (hard case 3)
 		delete(h.recv.waiting, h)
 		return

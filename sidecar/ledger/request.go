@@ -225,7 +225,7 @@ func (r *request) handedOver() bool {
 	sends := false
 	for _, h := range r.room.handoffs {
 		sent := h.sentBy(r.inst)
-		if h.recv == r.inst || sent && !h.judged {
+		if h.recv == r.inst && h.receives() || sent && !h.judged {
 			return false
 		}
 		sends = sends || sent

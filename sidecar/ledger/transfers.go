@@ -139,6 +139,7 @@ func addNamed(list []named, n named) []named {
 // transferCompleted ends a transfer.
 func (l *Ledger) transferCompleted(c *call) {
 	t, f, h := c.tr, c.f, c.tr.into
+	h.told = h.told || h.req != nil && h.req.reserved
 	l.unseenStart(t)
 	if t.outcome == lifecycle.OutcomeNone || f.Outcome == lifecycle.OK {
 		t.outcome = f.Outcome

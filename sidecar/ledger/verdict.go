@@ -2,9 +2,7 @@ package ledger
 
 import (
 	"fmt"
-	"slices"
 
-	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
@@ -68,7 +66,7 @@ func (rm *room) receivers() []*handoff {
 			started = append(started, h)
 		case h.began != 0:
 			named = append(named, h)
-		case h.req != nil && h.req.reserved && h.wasTold():
+		case h.told:
 			told = append(told, h)
 		}
 	}
@@ -79,11 +77,6 @@ func (rm *room) receivers() []*handoff {
 		return named
 	}
 	return told
-}
-
-// wasTold reports whether the instance was told of a completion.
-func (h *handoff) wasTold() bool {
-	return slices.ContainsFunc(h.transfers, func(t *transfer) bool { return t.outcome != lifecycle.OutcomeNone })
 }
 
 func (h *handoff) startedByReceiver() bool {

@@ -24,14 +24,14 @@ var casesOwed = []mutant{
 	{
 		rule: "case-03", clause: "told", file: "verdict.go",
 		off: "else the one that was told of the completion",
-		old: `case h.req != nil && h.req.reserved && h.wasTold():`,
+		old: `case h.told:`,
 		new: `case false:`,
 	},
 	{
-		rule: "case-03", clause: "told-had-reserved", file: "verdict.go",
+		rule: "case-03", clause: "told-had-reserved", file: "transfers.go",
 		off: "and had reserved",
-		old: `case h.req != nil && h.req.reserved && h.wasTold():`,
-		new: `default:`,
+		old: `h.told = h.told || h.req != nil && h.req.reserved`,
+		new: `h.told = true`,
 	},
 	{
 		rule: "case-03", clause: "wire-reserves", file: "transfers.go",

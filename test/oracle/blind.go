@@ -113,7 +113,8 @@ func (r *request) handedOver() bool {
 	sends := false
 	for _, h := range r.room.handoffs {
 		sent := slices.Contains(h.senders(), r.inst.name)
-		if h.receiver == r.inst.name || sent && !h.judged && h.isReceiver() {
+		receives := h.receiver == r.inst.name && h.isReceiver() && len(h.transfers()) > 0
+		if receives || sent && !h.judged && h.isReceiver() {
 			return false
 		}
 		sends = sends || sent

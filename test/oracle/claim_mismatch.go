@@ -58,14 +58,15 @@ func (h *handoff) completedOK() bool {
 	return false
 }
 
-// claimedPages are the pages that the handoff named or its request was given.
+// claimedPages are the pages that the handoff named or its request was given, of
+// one that is followed: what came before anybody knew its room was nobody's.
 func (o *oracle) claimedPages(h *handoff) []*generation {
 	gens := h.named()
 	seen := map[*generation]bool{}
 	for _, g := range gens {
 		seen[g] = true
 	}
-	if r := h.request(); r != nil {
+	if r := h.request(); r != nil && (r.begun() || !r.inst.missed) {
 		for _, list := range r.given {
 			for _, g := range list {
 				if !g.shared && !seen[g.gen] {

@@ -246,8 +246,9 @@ func (o *oracle) wouldBeShort(h *handoff, step lifecycle.Opt[int64]) bool {
 	return !h.judged && h.isReceiver() && o.assess(h, step).short()
 }
 
-// readOwed is judgement (b): a handoff's request reads a page that is owed. A
-// read with a step that finds it short waits.
+// handoffRead is judgement (b): a handoff's request reads a page that is owed. A
+// read with a step that finds it short waits. Where nobody was seen to start a
+// transfer, it is stale_read alone that speaks.
 func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
 	if r == nil || r.room == nil {
 		return nil
@@ -257,7 +258,7 @@ func (o *oracle) handoffRead(r *request, pages []*page) *handoff {
 		isRead[pg.gen] = true
 	}
 	for _, h := range r.room.handoffs {
-		if h.receiver != r.inst.name || h.judged || !h.isReceiver() || h.request() != r {
+		if h.receiver != r.inst.name || h.judged || !h.isReceiver() || h.request() != r || len(h.transfers()) == 0 {
 			continue
 		}
 		for _, w := range o.owed(h, lifecycle.Opt[int64]{}) {

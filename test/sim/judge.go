@@ -211,8 +211,13 @@ func differ(class string, a, b []string) *Objection {
 	}
 	words := strings.Fields(diff[0])
 	class += ": " + strings.Join(words[:3], " ")
-	if slices.ContainsFunc(diff[1:], func(d string) bool { return unexposed(d) == unexposed(diff[0]) }) {
-		class += " exposes others"
+	for _, d := range diff[1:] {
+		switch other := strings.Fields(d); {
+		case unexposed(d) == unexposed(diff[0]):
+			return &Objection{class + " exposes others", diff}
+		case slices.Equal(other[2:4], words[2:4]): // the same kind there, or the same verdict on that room
+			return &Objection{class + " of another", diff}
+		}
 	}
 	return &Objection{class, diff}
 }
