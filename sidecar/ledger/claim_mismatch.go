@@ -95,7 +95,9 @@ func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
 		if t.gone || t.recvTick == 0 && h.recv.seenSince != 0 || t.sendTick == 0 && send.seenSince != 0 {
 			return // the rest need not come, or was named before anybody watched
 		}
-		collect(targets, t.targets)
+		if t.recvTick != 0 { // else they are those that bytes arrived in
+			collect(targets, t.targets)
+		}
 		collect(sources, t.sources)
 	}
 	if got, sent, differ := unequal(targets, sources); differ {

@@ -52,21 +52,22 @@ func (pl *pool) allClosed(a uint32) bool {
 	return true
 }
 
-// unnamedTarget is for a transfer that its receiver never named (hard case 3):
-// its targets are the pages that its request reserved there. open: only a
-// transfer that still runs is meant.
+// unnamedTarget is for a transfer that its receiver never named (hard case 3),
+// though it may have named others where no stream promises them: its targets are
+// the pages that its request reserved there. open: only a transfer that still
+// runs is meant.
 func (l *Ledger) unnamedTarget(c *call, from *instance, pl *pool, at uint32, p *page, open bool) uint32 {
 	r := l.parties.all[p.owner].req
 	if r == nil || p.flags&ownerRef == 0 {
 		return 0
 	}
 	h := r.room.into(pl.inst)
-	if h == nil || h.startedByReceiver() {
+	if h == nil || h.startedByReceiver() && pl.inst.engine && pl.promises(lifecycle.TransferStarted) {
 		return 0
 	}
 	for i := len(h.transfers) - 1; i >= 0; i-- {
 		t := h.transfers[i]
-		if t.sendTick == 0 || open && !t.open() || from != nil && t.send != from || c.f.Xfer != "" && t.xfer != c.f.Xfer {
+		if t.sendTick == 0 || t.recvTick != 0 || open && !t.open() || from != nil && t.send != from || c.f.Xfer != "" && t.xfer != c.f.Xfer {
 			continue
 		}
 		l.name(pl, at, t, false)
