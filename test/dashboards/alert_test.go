@@ -97,8 +97,12 @@ func TestADrillPagesOnceWithItsRunbook(t *testing.T) {
 	if _, err := e.Play(c, 1); err != nil {
 		t.Fatal(err)
 	}
+	if all, err := s.Rest(0); err != nil || len(all) == 0 {
+		t.Fatalf("%d findings: %v", len(all), err)
+	}
 	if err := live.Await("the pager is told", func() bool { return len(h.at("/page")) > 0 }); err != nil {
-		t.Fatal(err)
+		_, firing, asked := p.count(`ALERTS{severity="page"}`)
+		t.Fatalf("%v; %d alerts fire in Prometheus, %v", err, firing, asked)
 	}
 	t.Logf("told %s after the drill began", time.Since(begun).Round(time.Millisecond))
 	if err := live.Await("the heartbeat is heard", func() bool { return len(h.at("/heartbeat")) > 0 }); err != nil {

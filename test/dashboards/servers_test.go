@@ -192,7 +192,7 @@ func exercise(t *testing.T, drill scheduler.Drill, args ...string) (*live.Exerci
 func scraped(t *testing.T, p *server, times int) {
 	t.Helper()
 	seconds := func() (n int) {
-		_, n, err := p.count(fmt.Sprintf(`count_over_time(up{job="kvwitness"}[%ds]) >= %d`, times+1, times))
+		_, n, err := p.count(fmt.Sprintf(`sum_over_time(up{job="kvwitness"}[%ds]) >= %d`, 2*times+1, times))
 		if err != nil {
 			t.Fatal(err)
 		}
