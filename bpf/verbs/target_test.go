@@ -17,7 +17,6 @@ import (
 
 // process is a running target (testdata/target.c) that does what it is told.
 type process struct {
-	t   *testing.T
 	cmd *exec.Cmd
 	in  io.Writer
 	out *bufio.Reader

@@ -35,8 +35,8 @@ is wrong, or changes more than that, changes nothing. SIGTERM ends it.`,
 			if err != nil {
 				return err
 			}
-			if len(cfg.Sidecar.Engines) == 0 {
-				return errors.New("no engine is named; name them with --engines or in the configuration")
+			if len(cfg.Sidecar.Engines) == 0 && len(cfg.Sidecar.Watch) == 0 {
+				return errors.New("there is nothing to see: name engines with --engines, processes with --watch, or both in the configuration")
 			}
 			return watch(cmd, cfg, origin)
 		},

@@ -7,7 +7,7 @@ import (
 )
 
 func TestASidecarThatCannotWatchSaysWhy(t *testing.T) {
-	kvwitness(t, "sidecar").expect(t, statusError, "no engine is named", "--engines")
+	kvwitness(t, "sidecar").expect(t, statusError, "nothing to see", "--engines")
 	kvwitness(t, "sidecar", "--engines", "A=http://h:1").expect(t, statusError, "engines from flag --engines", "NAME=URL")
 	kvwitness(t, "sidecar", "--engines", "a=http://127.0.0.1:1", "--listen", "0.0.0.0:0").expect(t, statusError, "not a private address", "token_file")
 	kvwitness(t, "sidecar", "--engines", "a=http://127.0.0.1:1", "--record", filepath.Join(t.TempDir(), "gone", "t")).expect(t, statusError, "begin a trace")

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kvwitness/kvwitness/sidecar/attach"
 )
 
 // MaxEngines is how many engines one sidecar follows: their names are label
@@ -33,6 +35,7 @@ type Sidecar struct {
 	Ahead, Behind time.Duration
 	SnapshotBytes int
 	EnginePages   int
+	Watch         []string // processes to watch from outside: rules of sidecar/attach
 }
 
 // Engine is one engine that is followed. Either URL or Instance is known: an
@@ -69,6 +72,28 @@ func (e *Engine) parts() []part {
 
 // enginesKey is the one key that is a list.
 const enginesKey = "engines"
+
+// watch names the processes that the probe looks at.
+func watch() setting {
+	return setting{
+		"watch", "processes to watch from outside, KIND=PATTERN,…; needs root; empty: none", "",
+		"a list of KIND=PATTERN, separated by commas; kinds are pid, exe, command, cgroup and container",
+		func(c *Config, text string) error {
+			c.Sidecar.Watch = nil
+			for rule := range strings.SplitSeq(text, ",") {
+				if rule = strings.TrimSpace(rule); rule == "" {
+					continue
+				}
+				if _, err := attach.ParseRule(rule); err != nil || len(c.Sidecar.Watch) == attach.MaxRules {
+					return errNotAllowed
+				}
+				c.Sidecar.Watch = append(c.Sidecar.Watch, rule)
+			}
+			return nil
+		},
+		func(c *Config) string { return strings.Join(c.Sidecar.Watch, ",") },
+	}
+}
 
 const enginesForm = "a list of NAME=URL, separated by commas; after a semicolon also instance=, events= and replay=; " +
 	"names of a-z, 0-9, . _ / and -"

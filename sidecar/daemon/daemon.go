@@ -54,6 +54,7 @@ type Daemon struct {
 	report *report.Log
 	record *record.Recorder
 	server *serve.Server
+	view   *witness // from outside; nil: nobody is to be watched
 	shadow atomic.Bool
 
 	mu       sync.Mutex
@@ -121,6 +122,9 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle + s.Slack, log: d.report, record: d.record,
 		found: m.Found, shadow: d.shadow.Load, now: now,
 	}
+	if len(s.Watch) > 0 {
+		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, followed: d.follows}
+	}
 	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
 		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },
 	})
@@ -171,6 +175,13 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.follow(ctx, d.cfg.Sidecar.Engines)
 	d.mu.Unlock()
+	viewed := make(chan struct{})
+	go func() {
+		defer close(viewed)
+		if d.view != nil {
+			d.view.run(ctx)
+		}
+	}()
 	d.log.Info("watching", "url", d.URL(), "engines", len(d.cfg.Sidecar.Engines), "node", d.node, "shadow", d.shadow.Load())
 	<-ctx.Done()
 	d.log.Info("ending")
@@ -179,6 +190,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.follow(ctx, nil)
 	d.mu.Unlock()
+	select {
+	case <-viewed:
+	case <-end.Done():
+		return errors.New("end: the probe did not come to an end in time")
+	}
 	stop()
 	select {
 	case <-judged:

@@ -80,6 +80,15 @@ func (d *Daemon) claim(instance, name string) bool {
 	return true
 }
 
+// follows reports whether an instance's own stream is followed, or may be yet:
+// as long as a configured engine has not said which instance it is, it may be any.
+func (d *Daemon) follows(instance string) bool {
+	d.claims.Lock()
+	defer d.claims.Unlock()
+	_, taken := d.claimed[instance]
+	return taken || len(d.claimed) < len(d.named)
+}
+
 func (d *Daemon) release(instance, name string) {
 	d.claims.Lock()
 	defer d.claims.Unlock()

@@ -20,6 +20,7 @@ type State struct {
 	Judge    map[string]uint64 `json:"judge"`       // facts by what became of them
 	Kept     map[string]int    `json:"kept"`        // what the judge remembers now
 	Reload   string            `json:"last_reload"` // ok, failed
+	Outside  *WitnessState     `json:"outside,omitempty"`
 }
 
 // EngineState is how one engine stands.
@@ -100,6 +101,10 @@ func (d *Daemon) state() State {
 	}
 	for o := range finding.NumOutcome {
 		s.Verdicts[o.String()] = j.Verdicts[o][0] + j.Verdicts[o][1]
+	}
+	if d.view != nil {
+		seen := d.view.state()
+		s.Outside = &seen
 	}
 	for _, st := range d.statuses() {
 		s.Engines = append(s.Engines, stateOf(&st))

@@ -63,6 +63,7 @@ type Source struct {
 	began   int64 // when it began to catch up
 	last    int64 // time of the last fact
 	delay   int64 // with which facts are expected, at least the Slack
+	told    int64 // how far the source says itself that it has come, 0: it does not
 	seen    int64 // when delay was measured last
 	credit  int64 // what is left of HoldLimit
 	arrival ring
@@ -196,7 +197,18 @@ func (s *Source) reached(now, passed, slack int64) int64 {
 	if stand == Away {
 		return now
 	}
+	if s.told != 0 {
+		return max(s.told, now-MaxDelay.Nanoseconds())
+	}
 	return max(s.last, now-max(s.delay, slack))
+}
+
+// Reached tells that every fact of before t, in ns, was put in: the source then
+// is waited for by its own word, for MaxDelay at most.
+func (s *Source) Reached(t int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = max(s.told, t)
 }
 
 // quiet reports whether a source that catches up has said something, and then

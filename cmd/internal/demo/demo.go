@@ -26,6 +26,9 @@ var ErrNotAsItShouldBe = errors.New("not as it should be")
 type demo struct {
 	Config
 	engine, self, dir string
+	watch             string // processes that the sidecar watches from outside, "" without the right to
+	outside           bool   // it does
+	blind             string // why it does not
 }
 
 // Run plays the scenarios and prints what came of them. Its error says all that
@@ -38,7 +41,10 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("make a folder for the demo: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	d := &demo{cfg, cfg.Engine, cfg.Self, dir}
+	d := &demo{Config: cfg, engine: cfg.Engine, self: cfg.Self, dir: dir}
+	if os.Geteuid() == 0 {
+		d.watch = "exe=" + cfg.Engine
+	}
 	var rows []*row
 	var wrong []error
 	for _, s := range scenarios {
@@ -100,6 +106,7 @@ func (d *demo) playOnce(ctx context.Context, s *scenario, as shape) (*row, error
 	if err != nil {
 		return nil, err
 	}
+	d.outside, d.blind = w.outside, w.blind
 	r := &row{Scenario: s.name}
 	if err := s.play(ctx, w, r); err != nil {
 		return nil, errors.Join(err, w.logs(), w.end())

@@ -52,7 +52,11 @@ func normal(ctx context.Context, w *set, r *row) error {
 		return err
 	}
 	err := w.quiet(ctx, r)
-	r.expect(200, false, "unwitnessed")
+	want := "unwitnessed"
+	if w.outside {
+		want = "clean"
+	}
+	r.expect(200, false, want)
 	r.allow()
 	r.summarize()
 	return err
@@ -93,10 +97,17 @@ func (w *set) allJudged(ctx context.Context, r *row, answered int) error {
 		if len(all) < answered {
 			return fmt.Errorf("%d verdicts on %d requests", len(all), answered)
 		}
+		r.Verdicts = map[string]int{}
 		for _, v := range all {
+			r.Verdicts[v.Said.Verdict]++
 			if rank[v.Said.Verdict] > rank[r.Verdict] {
 				r.Verdict, r.Why = v.Said.Verdict, v.Said.Why
 			}
+		}
+		// Some are unwitnessed though all is watched: the first proves the path, one
+		// whose client left was not completed, and one may need no handoff.
+		if clean := r.Verdicts["clean"]; w.outside && r.Verdicts["violated"] == 0 && clean > answered/2 {
+			r.Verdict = "clean"
 		}
 		return nil
 	})

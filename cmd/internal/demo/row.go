@@ -15,6 +15,7 @@ type row struct {
 	Findings map[string]int     `json:"findings"`
 	Verdict  string             `json:"verdict"` // on B's request, or the strongest of all
 	Why      string             `json:"why"`
+	Verdicts map[string]int     `json:"verdicts,omitempty"` // of all requests
 	Exposed  []party            `json:"exposed"`
 	Delay    map[string]float64 `json:"finding_delay_ms"` // arrival of the fact to the first finding of a kind
 	First    *float64           `json:"first_finding_before_first_token_ms,omitempty"`
@@ -25,10 +26,11 @@ type row struct {
 	// Unhurried: the machine was too busy, and the sidecar waited longer for facts.
 	Unhurried bool `json:"unhurried"`
 
-	found []found
-	room  string    // of B's request
-	token time.Time // when the first piece of B's answer came
-	kept  *set
+	allowed []string // kinds that may be there too
+	found   []found
+	room    string    // of B's request
+	token   time.Time // when the first piece of B's answer came
+	kept    *set
 }
 
 func (r *row) wrong(format string, args ...any) {
@@ -66,7 +68,7 @@ func (r *row) expect(status int, leaked bool, verdict string) {
 // allow notes findings of kinds that should not be there.
 func (r *row) allow(kinds ...string) {
 	for _, f := range r.found {
-		if !slices.Contains(kinds, f.Said.Kind) {
+		if !slices.Contains(kinds, f.Said.Kind) && !slices.Contains(r.allowed, f.Said.Kind) {
 			r.wrong("%s (%s)", f.Said.Kind, f.Said.Observation)
 		}
 	}

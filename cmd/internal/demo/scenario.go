@@ -131,6 +131,9 @@ func rejected(ctx context.Context, w *set, r *row) error {
 	}
 	r.expect(200, true, "violated")
 	want := []string{"rejected_handoff", "short_handoff", "stale_read"}
+	if w.outside {
+		r.allowed = []string{"claim_mismatch"} // the engines' claims do not agree with what was seen either
+	}
 	for _, kind := range want {
 		if !slices.ContainsFunc(r.found, func(f found) bool { return f.Said.Kind == kind && f.Said.Room == r.room }) {
 			r.wrong("no %s of B's request", kind)
@@ -155,10 +158,23 @@ func protected(ctx context.Context, w *set, r *row) error {
 }
 
 // lying is a transfer that both sides claim to be whole, and of which one page came.
+// Only who watches from outside can tell.
 func lying(ctx context.Context, w *set, r *row) error {
 	_, err := exchange(ctx, w, r, [2]int{200, contextTokens - 200}, [2]int{promptTokens, answerTokens}, secretPrompt())
-	r.expect(200, true, "unwitnessed")
-	r.allow()
+	if !w.outside {
+		r.expect(200, true, "unwitnessed")
+		r.allow()
+		r.summarize()
+		return err
+	}
+	r.expect(200, true, "violated")
+	want := []string{"claim_mismatch", "short_handoff", "stale_read"}
+	for _, kind := range want {
+		if !slices.ContainsFunc(r.found, func(f found) bool { return f.Said.Kind == kind && f.Said.Room == r.room }) {
+			r.wrong("no %s of B's request", kind)
+		}
+	}
+	r.allow(want...)
 	r.summarize()
 	return err
 }

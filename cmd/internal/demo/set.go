@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,6 +29,7 @@ const (
 	// nothing is to be found quickly, or this machine is too busy to be quick.
 	quick          = 3 * time.Millisecond
 	unhurried      = 100 * time.Millisecond
+	poll           = 500 * time.Millisecond
 	readyTimeout   = 30 * time.Second
 	requestTimeout = 60 * time.Second
 )
@@ -40,6 +42,8 @@ type set struct {
 	prefill   string // URL
 	decode    string // URL
 	tenants   []tenant
+	outside   bool   // the sidecar watches from outside
+	blind     string // why it does not
 }
 
 // shape is how a set's engines are set up.
@@ -87,18 +91,35 @@ func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
 	if err := os.WriteFile(keyFile, []byte(w.tenants[len(w.tenants)-1].key), 0o600); err != nil {
 		return fmt.Errorf("write the sidecar's key: %w", err)
 	}
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	// The sidecar comes first: what engines register with each other is seen only
+	// by who is there when they do.
+	sidecar, err := w.run(ctx, "sidecar", d.self, "watching", "sidecar", "--listen", "127.0.0.1:0", "--engine-key-file", keyFile,
+		"--slack", s.slack.String(), "--watch", d.watch, "--poll", poll.String(),
+		"--engines", "prefill=http://127.0.0.1:"+ports[0]+",decode=http://127.0.0.1:"+ports[1])
+	if err != nil {
+		return err
+	}
+	if w.sidecar = sidecar["url"]; d.watch != "" {
+		if err := w.watches(ctx); err != nil {
+			return err
+		}
+	}
 	common := []string{
-		"serve", "--port", "0", "--key-file", keys, "--events-dir", filepath.Join(dir, "ev"),
+		"serve", "--key-file", keys, "--events-dir", filepath.Join(dir, "ev"),
 		"--page-tokens", strconv.Itoa(pageTokens), "--context-tokens", strconv.Itoa(s.context),
 	}
 	if s.drill != "" {
 		common = append(common, "--drill", s.drill)
 	}
-	prefill, err := w.run(ctx, "prefill", d.engine, "serving", append(slices.Clone(common), "--role", "prefill", "--bootstrap-port", "0", "--pages", strconv.Itoa(s.prefill+1))...)
+	prefill, err := w.run(ctx, "prefill", d.engine, "serving", append(slices.Clone(common), "--role", "prefill", "--port", ports[0], "--bootstrap-port", "0", "--pages", strconv.Itoa(s.prefill+1))...)
 	if err != nil {
 		return err
 	}
-	decode, err := w.run(ctx, "decode", d.engine, "serving", append(slices.Clone(common), "--role", "decode", "--prefill", prefill["bootstrap"], "--pages", strconv.Itoa(s.decode+1))...)
+	decode, err := w.run(ctx, "decode", d.engine, "serving", append(slices.Clone(common), "--role", "decode", "--port", ports[1], "--prefill", prefill["bootstrap"], "--pages", strconv.Itoa(s.decode+1))...)
 	if err != nil {
 		return err
 	}
@@ -106,13 +127,41 @@ func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
 	if err != nil {
 		return err
 	}
-	sidecar, err := w.run(ctx, "sidecar", d.self, "watching", "sidecar", "--listen", "127.0.0.1:0", "--engine-key-file", keyFile,
-		"--slack", s.slack.String(), "--engines", "prefill="+prefill["url"]+",decode="+decode["url"])
-	if err != nil {
-		return err
-	}
-	w.prefill, w.decode, w.router, w.sidecar = prefill["url"], decode["url"], router["url"], sidecar["url"]
+	w.prefill, w.decode, w.router = prefill["url"], decode["url"], router["url"]
 	return nil
+}
+
+// freePorts are ports of this machine that nobody listens on.
+func freePorts(n int) (ports []string, err error) {
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer l.Close() // only at the end, so that they differ
+		_, port, _ := net.SplitHostPort(l.Addr().String())
+		ports = append(ports, port)
+	}
+	return ports, nil
+}
+
+// watches waits until the sidecar watches from outside, or says why it does not.
+func (w *set) watches(ctx context.Context) error {
+	return await(ctx, func() error {
+		var s struct {
+			Outside struct {
+				Watching bool
+				Problem  string
+			}
+		}
+		if err := w.get(ctx, "/api/v1/state", &s); err != nil {
+			return err
+		}
+		if w.outside, w.blind = s.Outside.Watching, s.Outside.Problem; !w.outside && w.blind == "" {
+			return errors.New("the probe has not started")
+		}
+		return nil
+	})
 }
 
 func (w *set) run(ctx context.Context, name, path, word string, args ...string) (map[string]string, error) {

@@ -96,11 +96,30 @@ func (d *demo) words(rows []*row) string {
 	if first.Unhurried {
 		fmt.Fprintf(&b, "This machine is too busy for facts to come in time: the sidecar was told to expect them %s late.\n", unhurried)
 	}
-	fmt.Fprintf(&b, "\nWithout the drill every verdict is %q: %s.\n", rows[2].Verdict, rows[2].Why)
+	if d.outside {
+		fmt.Fprintf(&b, "\nNormal traffic is seen from outside the engines to be clean (%s; what is unwitnessed had no handoff,\n"+
+			"was not completed, or came before the path was proven). In the last row both engines claim the same and nothing they\n"+
+			"say is wrong in itself: the bytes that arrived at decode give them away (%s).\n", rows[2].counts(), last.kinds())
+		return b.String()
+	}
+	why := "it takes root to watch them"
+	if d.blind != "" {
+		why = d.blind
+	}
+	fmt.Fprintf(&b, "\nUnwitnessed: nothing outside the engine was watched (%s; sudo bin/kvwitness demo does).\n", why)
 	fmt.Fprintf(&b, "That is no formality: in the last row both engines claim the same, nothing they say is wrong in itself, and the\n"+
 		"secret leaks all the same (verdict %s, no finding). Only who watches the bytes that arrive at decode can tell a lie\n"+
 		"from the truth; that observation would turn such a handoff into clean or violated.\n", last.Verdict)
 	return b.String()
+}
+
+// counts are the verdicts of all requests.
+func (r *row) counts() string {
+	var all []string
+	for _, v := range slices.Sorted(maps.Keys(r.Verdicts)) {
+		all = append(all, fmt.Sprintf("%d %s", r.Verdicts[v], v))
+	}
+	return strings.Join(all, ", ")
 }
 
 // printKept says where the engines are that were left running.
