@@ -334,17 +334,24 @@ func (h *handoff) lacksAny(l *Ledger) bool { return len(l.shortage(h).pages) > 0
 func (h *handoff) owesAny(l *Ledger, c *call) bool {
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
-			if l.names(h, c.pool, at) {
+			if l.names(h, c.pool, at) && l.reads(c, at) {
 				return true
 			}
 		}
 	}
 	for _, g := range l.owedByTokens(h, c.pool).pages {
-		if names(c.f.Pages, g.at) {
+		if names(c.f.Pages, g.at) && l.reads(c, g.at) {
 			return true
 		}
 	}
 	return false
+}
+
+// reads reports whether the page may be the reader's own: of others' pages
+// foreign_page speaks.
+func (l *Ledger) reads(c *call, at uint32) bool {
+	p := &c.pool.pages[at]
+	return c.pool.mute(p) || c.req.holds(c.pool, at, p)
 }
 
 // names reports whether the receiver named the page in this handoff.

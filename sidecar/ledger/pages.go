@@ -138,7 +138,7 @@ func (l *Ledger) write(c *call) {
 			p.flags |= fill
 			filled++
 			whose := p.owner
-			if !owner && (whose == 0 || c.pool.mute(p)) {
+			if !owner && c.pool.mute(p) {
 				whose = c.req.party // to whom it was handed out is not known
 			}
 			if p.content != whose && p.written() {

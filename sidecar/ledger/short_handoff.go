@@ -74,7 +74,13 @@ func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 		return
 	}
 	if pl.Path == lifecycle.PathStaged && h.covered() {
-		l.shortageStaged(h, pl, max(int64(len(named)), int64(len(owed.pages))+owed.unnamed), s)
+		pages := max(int64(len(named)), int64(len(owed.pages))+owed.unnamed)
+		for _, o := range named {
+			if p := &pl.pages[o.at]; p.born <= o.tick && p.flags&local != 0 {
+				pages--
+			}
+		}
+		l.shortageStaged(h, pl, pages, s)
 		return
 	}
 	for _, o := range named {

@@ -196,6 +196,9 @@ func (l *Ledger) claimPages(c *call) {
 			if p.flags&null != 0 || !p.held() || !l.names(t.into, pl, at) {
 				continue
 			}
+			if r := t.into.req; r != nil && p.owner != r.party && !pl.mute(p) {
+				continue // it names another's page
+			}
 			p.flags |= claimed
 			if p.written() {
 				l.ownContent(p)

@@ -408,7 +408,8 @@ func (o *oracle) claimCompletion(e *entry, t *transfer) {
 	}
 	for _, g := range t.targets {
 		named := slices.Contains(numbers(e.Pages), g.page.no) && (e.Pool == "" || e.Pool == g.page.pool.name)
-		if named && g.page.gen == g && !g.over {
+		own := t.toReq == nil || same(g.holder, t.toReq) // it may name another's page
+		if named && g.page.gen == g && !g.over && own {
 			g.claims = append(g.claims, claimed{lifecycle.ByTransfer, e.Step})
 			g.used = true
 			g.laid = append(g.laid, laid{content{t.toReq, g}, true})

@@ -260,6 +260,9 @@ func (o *oracle) laidIn(g *generation) *content {
 			return &g.laid[n].content
 		}
 	}
+	if g.source == nil && g.holder != nil && o.stagedEnough(g) {
+		return &content{g.holder, g}
+	}
 	return g.source
 }
 

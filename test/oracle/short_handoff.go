@@ -62,6 +62,9 @@ func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *l
 		}
 		switch {
 		case written:
+		case g.page.gen != g && !slices.Contains(h.named(), g):
+			a.unseen = "what became of an owed page that was handed out again"
+			a.witnessed = false
 		case seen && !g.unknown || o.accuses(g):
 			l.pages, l.seen = append(l.pages, g), l.seen || seen
 		default:
