@@ -53,7 +53,7 @@ func (s *Sim) admitSomewhere(n int) {
 	r.looksUp = s.chance(s.Mix.Prefix)
 	r.prompt = s.between(1, min(maxPages*s.layout.pageTokens, s.layout.context))
 	if s.chance(s.Mix.Abort) {
-		r.doom = s.now + s.between(0, 60*ms)
+		r.doom = s.now + s.between(0, pick(s, []int64{ms, 60 * ms, 60 * ms, 60 * ms}))
 	}
 	if s.now >= s.warmAt && s.chance(s.Mix.Synthetic) {
 		r.synthetic, s.warmAt, r.looksUp = true, math.MaxInt64, false

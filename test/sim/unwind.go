@@ -61,7 +61,7 @@ func (h *half) heldPages() (n int) {
 func (r *request) crossing(receiverFirst bool) {
 	s := r.s
 	for _, t := range r.transfers {
-		if t.over || t.umbrella || t.dummy || !s.chance(0.4) || !t.rcv.alive() || !t.snd.alive() {
+		if t.over || t.umbrella || t.dummy || !s.chance(0.6) || !t.rcv.alive() || !t.snd.alive() {
 			continue
 		}
 		r.wait(s.between(hop, ms))
