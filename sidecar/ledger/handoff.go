@@ -332,6 +332,9 @@ func (h *handoff) lacksAny(l *Ledger) bool { return len(l.shortage(h).pages) > 0
 
 // owesAny reports whether a read names a page that the handoff owes.
 func (h *handoff) owesAny(l *Ledger, c *call) bool {
+	if c.pool.Owes == lifecycle.OwesNone {
+		return false
+	}
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
 			if l.names(h, c.pool, at) && l.reads(c, at) {

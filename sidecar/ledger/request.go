@@ -88,16 +88,24 @@ func (r *request) give(l *Ledger, pl *pool, run lifecycle.Run, tick uint64, shar
 }
 
 // takenBack forgets the pages of a pool if the first of them was given back: the
-// request was retracted, and what it is given now begins its tokens anew.
+// request was retracted, and what it is given now begins its tokens anew. If it
+// was the last ones, they are given anew.
 func (r *request) takenBack(pl *pool) {
+	back := func(g given) bool {
+		p := &pl.pages[g.first]
+		return p.flags&null == 0 && (p.born > g.tick || !r.holds(pl, g.first, p))
+	}
 	for _, g := range r.given {
 		if g.pool != pl.index {
 			continue
 		}
-		if p := &pl.pages[g.first]; p.flags&null == 0 && (p.born > g.tick || !r.holds(pl, g.first, p)) {
+		if back(g) {
 			r.given = slices.DeleteFunc(r.given, func(g given) bool { return g.pool == pl.index })
 		}
-		return
+		break
+	}
+	for n := len(r.given); n > 0 && r.given[n-1].pool == pl.index && back(r.given[n-1]); n-- {
+		r.given = r.given[:n-1]
 	}
 }
 

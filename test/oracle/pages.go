@@ -260,7 +260,7 @@ func (o *oracle) laidIn(g *generation) *content {
 			return &g.laid[n].content
 		}
 	}
-	if g.source == nil && g.holder != nil && o.stagedEnough(g) {
+	if g.source == nil && g.holder != nil && g.sealed() {
 		return &content{g.holder, g}
 	}
 	return g.source

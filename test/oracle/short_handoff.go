@@ -113,6 +113,14 @@ func (o *oracle) stagedEnough(g *generation) bool {
 	return false
 }
 
+// sealed: the judgement on its handoff has found all that was owed.
+func (g *generation) sealed() bool {
+	return g.page.pool.spec.Path == lifecycle.PathStaged && slices.ContainsFunc(g.targets, func(t *transfer) bool {
+		h := t.handoff()
+		return h.judged && h.witness && !h.short
+	})
+}
+
 // pageBytes is how long one page is, 0 where nobody said so.
 func (p *pool) pageBytes() uint64 {
 	if p.spec.PageBytes > 0 {
@@ -229,9 +237,9 @@ func (o *oracle) sayShort(h *handoff, f *lifecycle.Fact, why string, a assessmen
 		ch.claim = why
 		ch.observation = "less was written than owed"
 		for _, g := range l.pages {
-			lay := o.lies(g)
-			if g.page.gen != g {
-				lay = o.readThen[g] // else nobody has read it, nor will
+			lay, read := o.readThen[g]
+			if !read && g.page.gen == g {
+				lay = o.lies(g) // else nobody has read it, nor will
 			}
 			ch.strike(struck{g.page, lay}) // who shares it is asked when it reads it
 		}
