@@ -60,6 +60,9 @@ func (d *Daemon) reading() metrics.Reading {
 	if d.record != nil {
 		r.Record = d.record.Stats()
 	}
+	if d.view != nil {
+		r.Covered = d.view.covered()
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.Limits, r.ReloadOK, r.ReloadAt = d.cfg.Judge.Limits, d.reloadOK, d.reloadAt

@@ -26,8 +26,37 @@ type witness struct {
 	// followed reports whether an instance tells of its pools itself.
 	followed func(instance string) bool
 
-	mu   sync.Mutex
-	seen WitnessState
+	mu    sync.Mutex
+	seen  WitnessState
+	paths map[path]bool // into instances, from peers: all of it is seen
+}
+
+// path is the way of data from a peer into an instance.
+type path struct{ into, from string }
+
+// maxPaths bounds the paths whose sight is shown in metrics.
+const maxPaths = 1 << 12
+
+// declared takes note of what the probe's sight of a path is.
+func (w *witness) declared(f *lifecycle.Fact) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := path{f.Inst, f.Peer}
+	if _, known := w.paths[p]; known || len(w.paths) < maxPaths {
+		w.paths[p] = f.Complete
+	}
+}
+
+// covered are the instances into which every path that is known is seen.
+func (w *witness) covered() map[string]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := map[string]bool{}
+	for p, complete := range w.paths {
+		before, known := all[p.into]
+		all[p.into] = complete && (before || !known)
+	}
+	return all
 }
 
 // WitnessState is how the view from outside stands.
@@ -89,6 +118,9 @@ func (w *witness) watch(ctx context.Context) error {
 		Emit: func(f *lifecycle.Fact) {
 			// What an engine that is followed says on the wire it says in its stream
 			// too, under other names; of it only what is seen is news.
+			if f.Ev == lifecycle.SourceCoverage {
+				w.declared(f)
+			}
 			if f.Src != lifecycle.Wire || !w.followed(f.Inst) {
 				src.Put(ctx, f)
 			}
@@ -99,6 +131,7 @@ func (w *witness) watch(ctx context.Context) error {
 		},
 	})
 	w.say(func(s *WitnessState) { s.Watching, s.Starts, s.Problem = true, s.Starts+1, "" })
+	defer w.forget()
 	w.log.Info("watching from outside", "processes", w.rules)
 	closed := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -120,6 +153,13 @@ func (w *witness) watch(ctx context.Context) error {
 	}
 	w.blind(ctx, src)
 	return errors.Join(fmt.Errorf("the probe ended: %w", err), child.Close())
+}
+
+// forget is for a probe that ended: nothing is seen.
+func (w *witness) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.paths = map[path]bool{}
 }
 
 // blind tells the judge that what the probe saw goes on unseen.

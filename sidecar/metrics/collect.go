@@ -167,8 +167,7 @@ func (e emitter) facts(s *follow.Status) {
 	e.put(heldBack, time.Duration(s.Queue.HeldBack).Seconds(), s.Name)
 }
 
-// sight says what is seen of an engine. No source but its own words is there yet:
-// what nobody watches is not covered.
+// sight says what is seen of an engine; what nobody watches is not covered.
 func (e emitter) sight(s *follow.Status) {
 	if s.Queue.LastPut != 0 {
 		e.put(age, e.since(s.Queue.LastPut), s.Name)
@@ -178,7 +177,8 @@ func (e emitter) sight(s *follow.Status) {
 		e.put(standing, number(int(s.State) == i), s.Name, name)
 	}
 	for _, source := range ofSource.Values {
-		e.put(coverage, number(source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh), s.Name, source)
+		e.put(coverage, number(source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh ||
+			source == lifecycle.TCP.String() && e.Covered[s.Instance]), s.Name, source)
 	}
 	for p := range follow.NumEndpoint {
 		e.put(polls, float64(s.Poll.OK[p]), s.Name, p.String(), "ok")

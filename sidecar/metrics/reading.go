@@ -28,6 +28,7 @@ type Reading struct {
 	Now        int64 // ns, on the node's clock
 	Engines    []follow.Status
 	Judged     Judged
+	Covered    map[string]bool // instances whose incoming TCP transfers are all seen
 	Limits     ledger.Limits
 	QueueBytes int // of an engine's facts
 	Record     record.Stats
