@@ -102,11 +102,11 @@ func (d *demo) words(rows []*row) string {
 			"say is wrong in itself: the bytes that arrived at decode give them away (%s).\n", rows[2].counts(), last.kinds())
 		return b.String()
 	}
-	why := "it takes root to watch them"
+	why := "it takes root"
 	if d.blind != "" {
 		why = d.blind
 	}
-	fmt.Fprintf(&b, "\nUnwitnessed: nothing outside the engine was watched (%s; sudo bin/kvwitness demo does).\n", why)
+	fmt.Fprintf(&b, "\nUnwitnessed: nothing outside the engine was watched (%s; sudo kvwitness demo does it).\n", why)
 	fmt.Fprintf(&b, "That is no formality: in the last row both engines claim the same, nothing they say is wrong in itself, and the\n"+
 		"secret leaks all the same (verdict %s, no finding). Only who watches the bytes that arrive at decode can tell a lie\n"+
 		"from the truth; that observation would turn such a handoff into clean or violated.\n", last.Verdict)

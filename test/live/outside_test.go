@@ -1,0 +1,102 @@
+package live
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// outside is what a sidecar says of its view from outside.
+type outside struct {
+	Outside struct {
+		Watching bool
+		Problem  string
+		Starts   uint64
+	}
+}
+
+// probePID is the process of a sidecar's probe.
+func probePID(t *testing.T, s *Sidecar) int {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		text, _ := os.ReadFile(name) // it may have ended
+		if strings.HasPrefix(string(text), "Name:\tkvwitness-probe\n") && strings.Contains(string(text), fmt.Sprintf("\nPPid:\t%d\n", s.Process.Process.Pid)) {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	t.Fatal("the sidecar has no probe")
+	return 0
+}
+
+// Promise: a sidecar that comes after its engines sees their data once they have
+// registered again, and says so as source_coverage; when its probe is killed nothing
+// is clean and nobody is accused, and it sees again once another is there.
+func TestASidecarSeesFromOutsideAndSaysWhenItDoesNot(t *testing.T) {
+	k := newPair(t)
+	s := sidecar(t, k.engines(), append([]string{"--watch", "exe=" + engine}, unhurried...)...)
+	var o outside
+	watching := func(starts uint64) func() bool {
+		return func() bool {
+			return s.Get("/api/v1/state", &o) == nil && o.Outside.Watching && o.Outside.Starts == starts
+		}
+	}
+	await := func(what string, done func() bool) {
+		t.Helper()
+		if err := Await(what, done); err != nil {
+			t.Fatalf("%v: %+v\n%s", err, o, s.Notes())
+		}
+	}
+	n := 0
+	ask := func() { n++; k.ask(fmt.Sprintf("%d %s", n, strings.Repeat("some text ", 20))) }
+	last := func() (v Judged) {
+		all, err := s.Verdicts(0)
+		if err == nil && len(all) > 0 {
+			v = all[len(all)-1]
+		}
+		return v
+	}
+	covered := func() bool {
+		body, err := s.Body("/metrics")
+		return err == nil && strings.Contains(string(body), `kvwitness_source_coverage{engine="decode",source="tcp"} 1`)
+	}
+	again := func() { k.proc["decode"].Kill(); k.start("decode") }
+
+	await("a probe", watching(1))
+	again()
+	await("a clean handoff", func() bool { ask(); return last().Said.Verdict == "clean" })
+	if !covered() {
+		t.Error("source_coverage of tcp is not 1 though a handoff was clean")
+	}
+	if err := syscall.Kill(probePID(t, s), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	await("another probe", watching(2))
+	before := last().ID
+	await("a verdict without a view", func() bool { ask(); return last().ID > before })
+	if v := last(); v.Said.Verdict != "unwitnessed" || covered() {
+		t.Errorf("without a view of the registration the verdict is %+v, covered %v", v, covered())
+	}
+	again()
+	await("a clean handoff again", func() bool { ask(); return last().Said.Verdict == "clean" })
+	found, err := s.Rest(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.Said.Kind != "blind" {
+			t.Errorf("accused: %+v", f)
+		}
+	}
+}
