@@ -324,7 +324,7 @@ func (o *oracle) read(e *entry, r *request, pages []*page) {
 	}
 	switch {
 	case h != nil && o.awaits(h): // an earlier read leads to it
-	case h != nil && e.Step.Has && o.wouldBeShort(h, e.Step):
+	case h != nil && e.Step.Has && o.mayBecome(h, e.Step):
 		o.waitForWrite(e, o.by(e.Fact), own, h)
 		return
 	case h != nil:

@@ -21,6 +21,7 @@ type assessment struct {
 	lacks     []lack
 	tokens    bool   // a completion said fewer tokens than owed
 	unseen    string // what could not be seen
+	open      bool   // of an owed page, and a write of it may still come
 	witnessed bool   // everything owed was observed, or written locally
 }
 
@@ -60,14 +61,16 @@ func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *l
 		if !seen {
 			a.witnessed = false
 		}
+		_, wasRead := o.readThen[g] // it was missing at the read
 		switch {
 		case written:
-		case g.page.gen != g && !slices.Contains(h.named(), g):
+		case g.page.gen != g && !slices.Contains(h.named(), g) && !wasRead:
 			a.unseen = "what became of an owed page that was handed out again"
 			a.witnessed = false
 		case seen && !g.unknown || o.accuses(g):
 			l.pages, l.seen = append(l.pages, g), l.seen || seen
 		default:
+			a.open = a.open || !g.unknown
 			a.unseen = "whether an owed page was written"
 			a.witnessed = false
 		}
@@ -255,6 +258,13 @@ func (o *oracle) sayShort(h *handoff, f *lifecycle.Fact, why string, a assessmen
 // wouldBeShort reports whether a read would lead to a judgement that accuses.
 func (o *oracle) wouldBeShort(h *handoff, step lifecycle.Opt[int64]) bool {
 	return !h.judged && h.isReceiver() && o.assess(h, step).short()
+}
+
+// mayBecome reports whether a write of the step of a read may still change what
+// the read finds.
+func (o *oracle) mayBecome(h *handoff, step lifecycle.Opt[int64]) bool {
+	a := o.assess(h, step)
+	return a.short() || a.open
 }
 
 // handoffRead is judgement (b): a handoff's request reads a page that is owed. A

@@ -138,7 +138,10 @@ func (m Mix) inReach(f *Fault) Mix {
 		m.VRAM = 1
 	case finding.ContentMismatch:
 		m.Digests = 0.5
-	case finding.TenantCrossing, finding.WrongBlock:
+	case finding.TenantCrossing:
+		m.Prefix = 1
+		m.Offload, m.Copies = 0, 0 // a copy of a page that all may share is one, whoever holds it
+	case finding.WrongBlock:
 		m.Prefix = 1
 	}
 	return m

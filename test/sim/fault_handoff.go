@@ -176,8 +176,12 @@ func (r *request) late(h *half) {
 		}
 		t.fromAddr, t.noFrom = false, false
 		if s.strikes("write_after_release/free") {
-			s.want(h.in, "", r.room, p.name, id)
-			p.pages[id].readyAt = s.now + ms
+			room := r.room
+			if h.in.targeted[pageRef{p, id}] > 1 && !t.xferOnByte {
+				room = "" // it looks like one of the last transfer that named the page
+			}
+			s.want(h.in, "", room, p.name, id)
+			p.pages[id].readyAt = max(p.pages[id].readyAt, s.now+ms)
 			s.spawn(s.now+2*hop, func(*proc) { t.see(e, lifecycle.OK) })
 			return
 		}
