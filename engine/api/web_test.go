@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -66,7 +67,9 @@ func TestHostileClientsAreDroppedWithinNamedTimes(t *testing.T) {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("still connected after %v, %q", c.within/100+slack, answer)
 			}
-			if c.want != "" && !strings.HasPrefix(string(answer), c.want) {
+			// One that is dropped while it still sends may lose the answer with the rest.
+			dropped := errors.Is(err, syscall.ECONNRESET) && len(answer) == 0 && len(c.say) > 1<<20
+			if c.want != "" && !strings.HasPrefix(string(answer), c.want) && !dropped {
 				t.Errorf("answered %.80q, want %s", answer, c.want)
 			}
 		})
