@@ -318,6 +318,9 @@ func (l *Ledger) firstRead(c *call) {
 	if h == nil || h.judged || h.judging || h.began == 0 || !h.owesAny(l, c) {
 		return
 	}
+	if c.f.Step.Has && pr == nil && h.lacksAny(l) {
+		pr = l.pend(c, nil) // what it lacks is not what was read
+	}
 	if pr == nil || !h.lacksAny(l) {
 		l.judgeOnUse(h, c)
 		pr.vouchedFor()

@@ -173,6 +173,11 @@ func (o *oracle) written(g *generation) bool { return o.writtenBy(g, lifecycle.O
 
 // writtenBy is written, leaving out claims of a step later than the one given.
 func (o *oracle) writtenBy(g *generation, step lifecycle.Opt[int64]) bool {
+	return o.claimedBy(g, step) || g.allBytes() || o.stagedEnough(g)
+}
+
+// claimedBy is the same by claims alone: only they are of a step.
+func (o *oracle) claimedBy(g *generation, step lifecycle.Opt[int64]) bool {
 	seen := o.seesPage(g)
 	for _, c := range g.claims {
 		if c.by == lifecycle.ByTransfer && seen {
@@ -182,7 +187,7 @@ func (o *oracle) writtenBy(g *generation, step lifecycle.Opt[int64]) bool {
 			return true
 		}
 	}
-	return g.allBytes() || o.stagedEnough(g)
+	return false
 }
 
 // accuses reports whether it means something that a page is not written (hard

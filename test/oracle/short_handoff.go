@@ -54,14 +54,15 @@ func (o *oracle) assessPages(h *handoff, w owed, step lifecycle.Opt[int64], l *l
 	for _, g := range w.pages {
 		// What a handoff is owed is observed with it, named or not.
 		seen := o.sees(h) && w.pool.direct()
-		written := o.writtenBy(g, step)
+		_, wasRead := o.readThen[g] // it was missing at the read, whatever bytes came since
+		written := o.claimedBy(g, step) || o.stagedEnough(g)
 		if seen {
-			written = g.localBy(step) || g.allBytes()
+			written = g.localBy(step)
 		}
+		written = written || g.allBytes() && !wasRead
 		if !seen {
 			a.witnessed = false
 		}
-		_, wasRead := o.readThen[g] // it was missing at the read
 		switch {
 		case written:
 		case g.page.gen != g && !slices.Contains(h.named(), g) && !wasRead:

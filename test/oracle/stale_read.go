@@ -97,7 +97,7 @@ func (o *oracle) decideRead(w *waitingRead) {
 	}
 	for _, u := range w.parts {
 		switch {
-		case o.writtenBy(u.gen, w.fact.Step):
+		case o.claimedBy(u.gen, w.fact.Step) || o.stagedEnough(u.gen):
 		case !o.accuses(u.gen):
 			w.req.blurRead("whether a page that it read was written")
 		default:
