@@ -72,7 +72,9 @@ func (o *oracle) waitForWrite(e *entry, who party, pages []*page, h *handoff) {
 		w.lay = map[*generation]*content{}
 		for _, l := range o.assess(h, e.Step).lacks {
 			for _, g := range l.pages {
-				w.lay[g] = o.lies(g)
+				if w.lay[g] = nil; g.page.gen == g { // else it was handed out again, and is read no more
+					w.lay[g] = o.lies(g)
+				}
 			}
 		}
 	}
