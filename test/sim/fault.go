@@ -134,9 +134,9 @@ func Faults() []Fault {
 		{"pool_imbalance/held", pools, nil, everywhere},
 		{"stalled_reservation/decode", finding.StalledReservation, nil, everywhere},
 		// A drain that is lost, or too late, looks like none until the gap shows
-		// (READINGS R22).
-		{"blind/gap", finding.Blind, also(early), everywhere},
-		{"blind/late", finding.Blind, also(early), everywhere},
+		// (READINGS R22); so does the start that bytes were of.
+		{"blind/gap", finding.Blind, also(early, finding.ForeignPage), everywhere},
+		{"blind/late", finding.Blind, also(early, finding.ForeignPage), everywhere},
 		{"blind/loss", finding.Blind, nil, everywhere},
 		{"blind/coverage", finding.Blind, nil, []string{"disagg-observed", "multi-rank", "mixed"}},
 	}
