@@ -1,3 +1,5 @@
+//go:build linux && amd64
+
 // Command guest is what test/vm runs in its virtual machine: it watches real
 // programs that use real verbs, over rdma_rxe, and prints what was seen as JSON,
 // one object a check. The test on the host compares that with what was posted.
