@@ -116,9 +116,14 @@ func (rm *room) busy() bool {
 
 // allOK reports whether each page that the receiver named is of some transfer
 // that completed ok: where one failed and was not made again, the engine knows
-// that the handoff is not complete.
+// that the handoff is not complete. Of one whose peer is gone the rest need not
+// come, nor of one that only the sender named and that did not complete.
 func (h *handoff) allOK() bool {
-	if slices.ContainsFunc(h.transfers, (*transfer).open) {
+	unfinished := func(t *transfer) bool {
+		unnamed := t.recvTick == 0 && len(t.targets)+len(t.sources) > 0
+		return t.open() || t.outcome != lifecycle.OK && (t.gone || unnamed)
+	}
+	if slices.ContainsFunc(h.transfers, unfinished) {
 		return false
 	}
 	failed := func(t *transfer) bool { return t.outcome != lifecycle.OK }
@@ -168,7 +173,7 @@ func (l *Ledger) allNamed(h *handoff) bool {
 				owed++
 			}
 		}
-		if owed > int64(len(h.targetsIn(pl))) && (h.req == nil || givenIn(h.req.given, pl.index) > 0) {
+		if owed > int64(len(h.targetsIn(pl))) && (h.req == nil || h.req.wire || givenIn(h.req.given, pl.index) > 0) {
 			return false
 		}
 	}

@@ -206,12 +206,13 @@ func (l *Ledger) mature(inst *instance, now int64) {
 // foundMissing reports whether the judgement that a read brings about finds the
 // page missing by observation, though nobody named it to the transfers.
 func (l *Ledger) foundMissing(pr *pendingRead, at uint32) bool {
-	if pr.into == nil || pr.lost || pr.into.judged || !pr.into.covered() {
+	if pr.into == nil || pr.lost || pr.into.judged || pr.into.room.begun() && !pr.into.receives() || !pr.into.covered() {
 		return false
 	}
 	p := &pr.pool.pages[at]
-	return p.born <= pr.tick && slices.ContainsFunc(pr.short.pages, func(m lacking) bool {
-		return m.watched && m.pool == pr.pool && m.at == at && (pr.into.req == nil || p.owner == pr.into.req.party)
+	own := p.born > pr.tick || pr.into.req == nil || p.owner == pr.into.req.party // handed on since: it was
+	return own && slices.ContainsFunc(pr.short.pages, func(m lacking) bool {
+		return m.watched && m.pool == pr.pool && m.at == at
 	})
 }
 
