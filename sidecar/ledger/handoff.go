@@ -173,7 +173,8 @@ func (l *Ledger) allNamed(h *handoff) bool {
 				owed++
 			}
 		}
-		if owed > int64(len(h.targetsIn(pl))) && (h.req == nil || h.req.wire || givenIn(h.req.given, pl.index) > 0) {
+		named := int64(len(h.targetsIn(pl)))
+		if owed > named && (h.req == nil || h.req.wire && named > 0 || givenIn(h.req.given, pl.index) > 0) {
 			return false
 		}
 	}

@@ -165,7 +165,7 @@ func (l *Ledger) resolveTransfer(c *call) {
 	}
 	if c.tr == nil && f.Ev == lifecycle.TransferCompleted {
 		recv, send := c.inst, peer
-		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) {
+		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) || c.room.hasReserved(peer) && !c.room.hasReserved(c.inst) {
 			recv, send = peer, c.inst
 		}
 		c.tr = l.transfer(c.room, recv, send, c.inst, f.Xfer)
@@ -182,4 +182,10 @@ func (i *instance) earlierRun(f *lifecycle.Fact, peer *instance) (found *transfe
 		}
 	}
 	return found
+}
+
+// hasReserved reports whether the room's request on an instance reserved pages.
+func (rm *room) hasReserved(inst *instance) bool {
+	r := rm.on(inst)
+	return r != nil && r.owned+len(r.past) > 0
 }
