@@ -60,15 +60,16 @@ func watch(cmd *cobra.Command, cfg config.Config, origin config.Origin) error {
 	if err != nil {
 		return err
 	}
-	go reloadOn(ctx, d)
+	// Before it says that it watches: who reads that may hang up at once.
+	hups := make(chan os.Signal, 1)
+	signal.Notify(hups, syscall.SIGHUP)
+	defer signal.Stop(hups)
+	go reloadOn(ctx, hups, d)
 	return d.Run(ctx)
 }
 
 // reloadOn reads the configuration at each SIGHUP; Reload itself says how it went.
-func reloadOn(ctx context.Context, d *daemon.Daemon) {
-	hups := make(chan os.Signal, 1)
-	signal.Notify(hups, syscall.SIGHUP)
-	defer signal.Stop(hups)
+func reloadOn(ctx context.Context, hups <-chan os.Signal, d *daemon.Daemon) {
 	for {
 		select {
 		case <-ctx.Done():
