@@ -55,7 +55,8 @@ func TestASidecarSeesFromOutsideAndSaysWhenItDoesNot(t *testing.T) {
 	await := func(what string, done func() bool) {
 		t.Helper()
 		if err := Await(what, done); err != nil {
-			t.Fatalf("%v: %+v\n%s", err, o, s.Notes())
+			all, _ := s.Verdicts(0) // only to say more
+			t.Fatalf("%v: %+v\nverdicts: %+v\n%s", err, o, all, s.Notes())
 		}
 	}
 	n := 0
