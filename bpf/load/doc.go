@@ -7,5 +7,6 @@
 //     busy producer cannot hold it for ever;
 //   - maps that the kernel's side only fills are pruned here, by inode.
 //
-// The programs hang on raw tracepoints, which need no tracefs and no debugfs.
+// The programs hang on raw tracepoints, which need no tracefs and no debugfs; those
+// that hang elsewhere are attached by their own package.
 package load

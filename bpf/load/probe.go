@@ -32,17 +32,18 @@ type Options struct {
 // Probe is a loaded and attached program. Its methods are for one goroutine.
 type Probe struct {
 	collection *ebpf.Collection
-	program    *ebpf.Program
+	program    string
 	link       link.Link
 	ring       *ringbuf.Reader
 	record     ringbuf.Record
 	counted    int
 }
 
-// Program is the program of a probe and the raw tracepoint that it hangs on.
+// Program is the program of a probe and the raw tracepoint that it hangs on; none
+// for a probe that its package attaches itself.
 type Program struct{ Name, Tracepoint string }
 
-// Open loads a probe and attaches its program.
+// Open loads a probe and attaches its program, if it has one.
 func Open(spec *ebpf.CollectionSpec, program Program, o Options) (*Probe, error) {
 	var with ebpf.CollectionOptions
 	if o.Targets != nil {
@@ -53,16 +54,19 @@ func Open(spec *ebpf.CollectionSpec, program Program, o Options) (*Probe, error)
 	}
 	coll, err := ebpf.NewCollectionWithOptions(spec, with)
 	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", program.Name, explained(err))
+		return nil, fmt.Errorf("load the programs: %w", explained(err))
 	}
-	p := &Probe{collection: coll, program: coll.Programs[program.Name], counted: int(spec.Maps[countersMap].MaxEntries)}
+	p := &Probe{collection: coll, program: program.Name, counted: int(spec.Maps[countersMap].MaxEntries)}
 	if p.ring, err = ringbuf.NewReader(coll.Maps[ringMap]); err != nil {
 		coll.Close()
-		return nil, fmt.Errorf("open the ring of %s: %w", program.Name, err)
+		return nil, fmt.Errorf("open the ring of the programs: %w", err)
 	}
 	// A ring that is polled is asked, not waited for.
 	p.ring.SetDeadline(time.Unix(1, 0))
-	p.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: program.Tracepoint, Program: p.program})
+	if program.Name == "" {
+		return p, nil
+	}
+	p.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: program.Tracepoint, Program: coll.Programs[program.Name]})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("attach %s to %s: %w", program.Name, program.Tracepoint, err), p.Close())
 	}
@@ -158,10 +162,18 @@ func (p *Probe) Forget(inode uint64) error {
 	return nil
 }
 
+// Program is a program of the probe by its name; nil: it has none of that name.
+func (p *Probe) Program(name string) *ebpf.Program { return p.collection.Programs[name] }
+
 // Cost is how often the program ran and how long in all, if the kernel counts
 // that (sysctl kernel.bpf_stats_enabled).
 func (p *Probe) Cost() (runs uint64, in time.Duration, err error) {
-	stats, err := p.program.Stats()
+	return p.CostOf(p.program)
+}
+
+// CostOf is [Probe.Cost] of one of several programs.
+func (p *Probe) CostOf(name string) (runs uint64, in time.Duration, err error) {
+	stats, err := p.Program(name).Stats()
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the program's statistics: %w", err)
 	}

@@ -9,11 +9,8 @@ import (
 	"path"
 	"regexp"
 
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/features"
-
 	"github.com/kvwitness/kvwitness/bpf/target"
+	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
 // Errors that callers tell apart.
@@ -21,14 +18,15 @@ var (
 	ErrNoVerbs     = errors.New("libibverbs is not mapped")
 	ErrNotProvider = errors.New("the address lies in no verbs provider")
 	ErrLayout      = errors.New("the context does not have the layout of rdma-core v44 to v65")
+	ErrAbused      = errors.New("what it named before as post_send was none")
 )
 
-// function is one that libibverbs exports. Old and new programs are bound to
-// different versions of a name, so each is looked up by version.
+// function is one that libibverbs or a provider exports. Old and new programs are
+// bound to different versions of a name, so each is looked up by version.
 type function struct {
 	name, version string
-	needed        bool // without it nothing is seen
-	programs      func(*verbsObjects) (entry, exit *ebpf.Program)
+	needed        bool   // without it nothing is seen
+	entry, exit   string // programs
 }
 
 // functions are what is attached to in libibverbs. ibv_reg_mr and
@@ -36,21 +34,29 @@ type function struct {
 // verbs_open_device. The version of the private one names the ABI (34 in Debian
 // 12), so it is taken whatever it is.
 var functions = []function{
-	{"verbs_open_device", "", true, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return nil, o.Opened }},
-	{"ibv_modify_qp", "IBVERBS_1.1", true, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return o.ModifyQp, nil }},
-	{"ibv_reg_mr_iova2", "IBVERBS_1.8", false, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return o.RegMr, o.RegMrDone }},
-	{"ibv_reg_dmabuf_mr", "IBVERBS_1.12", false, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return o.RegDmabufMr, o.RegMrDone }},
-	{"ibv_dereg_mr", "IBVERBS_1.1", false, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return o.DeregMr, nil }},
-	{"ibv_destroy_qp", "IBVERBS_1.1", false, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return o.DestroyQp, nil }},
-	{"ibv_close_device", "IBVERBS_1.1", false, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return o.Closed, nil }},
-	{"ibv_qp_to_qp_ex", "IBVERBS_1.6", false, func(o *verbsObjects) (*ebpf.Program, *ebpf.Program) { return nil, o.ExtendedQp }},
+	{"verbs_open_device", "", true, "", probeProgOpened},
+	{"ibv_modify_qp", "IBVERBS_1.1", true, probeProgModifyQp, ""},
+	{"ibv_reg_mr_iova2", "IBVERBS_1.8", false, probeProgRegMr, probeProgRegMrDone},
+	{"ibv_reg_dmabuf_mr", "IBVERBS_1.12", false, probeProgRegDmabufMr, probeProgRegMrDone},
+	{"ibv_dereg_mr", "IBVERBS_1.1", false, probeProgDeregMr, ""},
+	{"ibv_destroy_qp", "IBVERBS_1.1", false, probeProgDestroyQp, ""},
+	{"ibv_close_device", "IBVERBS_1.1", false, probeProgClosed, ""},
+	{"ibv_qp_to_qp_ex", "IBVERBS_1.6", false, "", probeProgExtendedQp},
+}
+
+// bypasses are what providers export to those who ring doorbells themselves (UCX
+// with rc_x or dc_x does): what they then write goes by unseen.
+var bypasses = []function{
+	{"mlx5dv_init_obj", "", false, probeProgDirectObject, ""},
+	{"mlx4dv_init_obj", "", false, probeProgDirectObject, ""},
+	{"mlx5dv_devx_obj_create", "", false, probeProgDevxObject, ""},
 }
 
 // Names of the files that are attached to, and of no others: a target's memory
 // may name any address.
 var (
 	libraryName  = regexp.MustCompile(`^libibverbs\.so(\.[0-9.]+)?$`)
-	providerName = regexp.MustCompile(`^lib[a-z0-9_]+-rdmav[0-9]+\.so$`)
+	providerName = regexp.MustCompile(`^lib([a-z0-9_]+-rdmav[0-9]+\.so|(mlx4|mlx5|efa|mana|hns|bnxt_re|irdma)\.so[0-9.]*)$`)
 )
 
 // libraries are the mappings of libibverbs, one for each file.
@@ -71,43 +77,72 @@ func libraries(maps []target.Mapping) []target.Mapping {
 	return all
 }
 
+// Watch attaches to libibverbs as a process has it mapped. fresh reports whether
+// one of its libraries was not attached to before: devices that the process opened
+// until then are found by FindContexts. A process that has not loaded it yet gives
+// ErrNoVerbs.
+func (p *Probe) Watch(pid int) (fresh bool, err error) {
+	maps, err := target.Mappings(pid)
+	if err != nil {
+		return false, err
+	}
+	all := libraries(maps)
+	for _, m := range all {
+		now, err := p.AttachLibrary(m.File(pid))
+		if err != nil {
+			return fresh, fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
+		}
+		fresh = fresh || now
+	}
+	if len(all) == 0 {
+		return false, fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
+	}
+	return fresh, nil
+}
+
 // AttachLibrary attaches to a libibverbs, whoever has it mapped now or later.
-func (p *Probe) AttachLibrary(path string) error {
+func (p *Probe) AttachLibrary(path string) (fresh bool, err error) {
 	object, file, err := open(path)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer file.Close()
-	for _, f := range functions {
+	return p.attachExports(object, path, functions)
+}
+
+func (p *Probe) attachExports(object *target.Object, path string, all []function) (fresh bool, err error) {
+	for _, f := range all {
 		offset, err := object.Symbol(f.name, f.version)
 		if err != nil {
 			if f.needed {
-				return err
+				return fresh, err
 			}
 			continue
 		}
-		entry, exit := f.programs(&p.objects)
-		if err := p.on(path, offset, f.name, entry, exit); err != nil {
-			return err
+		now, err := p.on(path, offset, f.name, f.entry, f.exit)
+		if err != nil {
+			return fresh, err
 		}
+		fresh = fresh || now
 	}
-	return nil
+	return fresh, nil
 }
 
 // AttachContext attaches to post_send (and poll_cq, if wanted) of a context's
-// provider. The addresses come out of the target's memory: they are taken only
-// where a function starts in a verbs provider.
-func (p *Probe) AttachContext(c Context) error {
+// provider, and to its ways around post_send. The addresses come out of the
+// target's memory: they are taken only where a function starts in a verbs
+// provider. fresh reports whether post_send was not attached to before: what the
+// context posted until then was not seen.
+func (p *Probe) AttachContext(c source.Context) (fresh bool, err error) {
 	if !c.Known {
-		return fmt.Errorf("process %d, context %#x: %w", c.PID, c.Context, ErrLayout)
+		return false, fmt.Errorf("process %d, context %#x: %w", c.PID, c.Context, ErrLayout)
 	}
-	if err := p.attachAddress(int(c.PID), c.PostSend, "post_send", p.objects.PostSend, nil); err != nil {
-		return err
+	if p.opts.Completions {
+		if _, err := p.attachAddress(int(c.PID), c.PollCQ, "poll_cq", probeProgPollCq, probeProgPollCqDone); err != nil {
+			return false, err
+		}
 	}
-	if !p.opts.Completions {
-		return nil
-	}
-	return p.attachAddress(int(c.PID), c.PollCQ, "poll_cq", p.objects.PollCq, p.objects.PollCqDone)
+	return p.attachAddress(int(c.PID), c.PostSend, "post_send", probeProgPostSend, "")
 }
 
 // Indexes in Extended.Functions.
@@ -119,40 +154,49 @@ const (
 
 // AttachExtended attaches to the extended API of a QP's provider, as
 // AttachContext does.
-func (p *Probe) AttachExtended(x Extended) error {
-	o := &p.objects
+func (p *Probe) AttachExtended(x source.Extended) (fresh bool, err error) {
 	for _, f := range []struct {
-		index   int
-		role    string
-		program *ebpf.Program
+		index         int
+		role, program string
 	}{
-		{fnComplete, "wr_complete", o.ExtComplete},
-		{fnSetSGE, "wr_set_sge", o.ExtSetSge},
-		{fnSetSGEList, "wr_set_sge_list", o.ExtSetSgeList},
-		{fnRead, "wr_rdma_read", o.ExtRead},
-		{fnWrite, "wr_rdma_write", o.ExtWrite},
-		{fnWriteImm, "wr_rdma_write_imm", o.ExtWriteImm},
+		{fnComplete, "wr_complete", probeProgExtComplete},
+		{fnSetSGE, "wr_set_sge", probeProgExtSetSge},
+		{fnSetSGEList, "wr_set_sge_list", probeProgExtSetSgeList},
+		{fnRead, "wr_rdma_read", probeProgExtRead},
+		{fnWrite, "wr_rdma_write", probeProgExtWrite},
+		{fnWriteImm, "wr_rdma_write_imm", probeProgExtWriteImm},
 	} {
 		if x.Functions[f.index] == 0 {
 			continue // the QP was not made for it
 		}
-		if err := p.attachAddress(int(x.PID), x.Functions[f.index], f.role, f.program, nil); err != nil {
-			return err
+		now, err := p.attachAddress(int(x.PID), x.Functions[f.index], f.role, f.program, "")
+		if err != nil {
+			return fresh, err
 		}
+		fresh = fresh || now
 	}
-	return nil
+	return fresh, nil
 }
 
-func (p *Probe) attachAddress(pid int, addr uint64, role string, entry, exit *ebpf.Program) error {
+func (p *Probe) attachAddress(pid int, addr uint64, role, entry, exit string) (fresh bool, err error) {
 	maps, err := target.Mappings(pid)
 	if err != nil {
-		return err
+		return false, err
 	}
 	m, offset, err := provider(pid, maps, addr)
 	if err != nil {
-		return fmt.Errorf("process %d, %s at %#x: %w", pid, role, addr, err)
+		return false, fmt.Errorf("process %d, %s at %#x: %w", pid, role, addr, err)
 	}
-	return p.on(m.File(pid), offset, role, entry, exit)
+	if fresh, err = p.on(m.File(pid), offset, role, entry, exit); err != nil || !fresh {
+		return fresh, err
+	}
+	object, file, err := open(m.File(pid))
+	if err != nil {
+		return fresh, err
+	}
+	defer file.Close()
+	_, err = p.attachExports(object, m.File(pid), bypasses)
+	return fresh, err
 }
 
 // provider finds the file and offset of a provider's function.
@@ -183,8 +227,4 @@ func open(path string) (*target.Object, *os.File, error) {
 		return nil, nil, errors.Join(err, file.Close())
 	}
 	return object, file, nil
-}
-
-func hasLoop() bool {
-	return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil
 }

@@ -3,9 +3,7 @@
 package verbs_test
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -58,41 +56,37 @@ func benchmark(b *testing.B, p *process, w *watcher, chain, gap int) {
 	if w == nil {
 		return
 	}
-	n, err := w.Counters()
+	n := w.counters(b)
+	_, run, err := w.PostingCost()
 	if err != nil {
 		b.Fatal(err)
 	}
-	run, err := w.PostingTime()
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportMetric(float64(run.Nanoseconds())/float64(n.Requests), "ns/request")
-	b.ReportMetric(float64(records)/float64(n.Calls), "records/post")
-	b.ReportMetric(float64(n.LostRing+n.LostBusy)/float64(n.Calls), "lost/post")
+	b.ReportMetric(float64(run.Nanoseconds())/float64(n[verbs.Requests]), "ns/request")
+	b.ReportMetric(float64(records)/float64(n[verbs.Calls]), "records/post")
+	b.ReportMetric(float64(n[verbs.RecordsLost]+n[verbs.LostBusy])/float64(n[verbs.Calls]), "lost/post")
 }
 
 // drain reads records until it is told to stop and none comes.
 func drain(b *testing.B, w *watcher, stop chan struct{}, done chan int) {
 	n := 0
 	defer func() { done <- n }()
-	for {
-		if w == nil {
-			<-stop
-			return
-		}
-		_, err := w.Read(time.Now().Add(20 * time.Millisecond))
-		switch {
-		case err == nil:
-			n++
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		default:
+	if w == nil {
+		<-stop
+		return
+	}
+	for stopped := false; ; time.Sleep(2 * time.Millisecond) {
+		before := n
+		if _, err := w.Drain(1<<30, func([]byte) { n++ }); err != nil {
 			b.Error(err)
 			return
+		}
+		if stopped && n == before {
+			return
+		}
+		select {
+		case <-stop:
+			stopped = true
+		default:
 		}
 	}
 }

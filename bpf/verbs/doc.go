@@ -9,17 +9,19 @@
 // every process that has the file mapped; calls of processes that are not
 // watched return after one look.
 //
-// It imports bpf/target and knows nothing of pools or findings. It promises
+// It imports bpf/load, bpf/target and the reader of its records
+// (sidecar/source/verbs), and knows nothing of pools or findings. It promises
 // that every record, as far as the process's memory could be read, says what
 // was posted, and where it was cut (Flags); that a loss is counted; that it
 // writes nothing into the process.
 //
 // It does not see: writes that a library hands to the NIC itself (UCX on mlx5
-// with rc_x or dc_x, GPU-initiated transfers), memory windows and DEVX keys,
+// with rc_x or dc_x: a record says where mlx5 or mlx4 is asked for the way;
+// GPU-initiated transfers), memory windows and DEVX keys,
 // libraries that link a verbs provider statically, and the target side of a
 // one-sided operation, which has no event on its CPU.
 //
 // Layouts are those of rdma-core v44 to v65 on x86-64.
 package verbs
 
-//go:generate go tool bpf2go -cc clang-16 -strip llvm-strip-16 -target amd64 verbs probe.bpf.c -- -I../include -O2 -g -Wall -Werror -mcpu=v3
+//go:generate go tool bpf2go -go-package verbs -cc clang-16 -strip llvm-strip-16 -target amd64 -no-global-types -cflags "-O2 -g -mcpu=v3 -Wall -Werror -I../include" probe probe.bpf.c

@@ -11,6 +11,7 @@ import (
 	"path"
 
 	"github.com/kvwitness/kvwitness/bpf/target"
+	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
 // MaxScan bounds the memory of a process that FindContexts looks through.
@@ -20,6 +21,7 @@ const MaxScan = 4 << 30
 const (
 	contextPollCQ    = 96
 	contextPostSend  = 208
+	contextCmdFD     = 264
 	contextABICompat = 320
 	contextLength    = 328
 )
@@ -30,7 +32,7 @@ const (
 // to MaxScan bytes, at a page's cost each; an error says that not all was read,
 // and what was found until then is returned with it. What it does not find is
 // not seen: the process's data path is blind until it opens a device anew.
-func FindContexts(pid int) ([]Context, error) {
+func FindContexts(pid int) ([]source.Context, error) {
 	maps, err := target.Mappings(pid)
 	if err != nil {
 		return nil, err
@@ -69,7 +71,7 @@ type scan struct {
 	maps      []target.Mapping
 	providers []target.Mapping
 	left      uint64
-	found     []Context
+	found     []source.Context
 	err       error
 }
 
@@ -104,9 +106,10 @@ func (s *scan) piece(data []byte, at uint64) {
 		if !s.inProvider(send) {
 			continue
 		}
-		c := Context{
-			Head: Head{PID: uint32(s.pid)}, Context: at + uint64(off), Known: true,
+		c := source.Context{
+			Head: source.Head{PID: uint32(s.pid)}, Context: at + uint64(off), Known: true,
 			PostSend: send, PollCQ: binary.LittleEndian.Uint64(data[off+contextPollCQ:]),
+			FD: int32(binary.LittleEndian.Uint32(data[off+contextCmdFD:])),
 		}
 		for _, o := range s.found {
 			if o.Context == c.Context {

@@ -10,42 +10,60 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/asm"
+	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
-	"github.com/cilium/ebpf/ringbuf"
 	"golang.org/x/sys/unix"
 
+	"github.com/kvwitness/kvwitness/bpf/load"
 	"github.com/kvwitness/kvwitness/bpf/target"
 )
 
 // Limits of a Probe.
 const (
-	MaxProcesses = 1024 // watched at a time; the map in probe.bpf.c has as many
-	MaxObjects   = 256  // files attached to, libraries and providers
+	MaxObjects   = 256       // files attached to, libraries and providers
+	MaxFunctions = 16        // attached to in one file
+	muted        = uint64(3) // of a target: watched, but not by these programs
+	watchedValue = uint64(1) // of a target: watched by all
+	maxSites     = MaxObjects * MaxFunctions
 )
 
 // ErrTooMany says that a limit of the Probe is reached.
 var ErrTooMany = errors.New("too many")
 
+// Counters, in the order of load.Probe.Counters.
+const (
+	RecordsSent = iota // records that the ring took
+	RecordsLost        // records for which it had no room
+	LostBusy           // calls in the middle of others on their CPU
+	LostCalls          // calls whose beginning was not remembered
+	Calls              // of post_send that were followed
+	Requests           // of these, and of the extended API
+)
+
 // Options say what a Probe does beyond posting.
 type Options struct {
+	load.Options
 	// Completions attaches to the providers' poll_cq too, with a return probe
 	// that taxes every empty poll. Without it a write is known to be posted, and
 	// counts once its transfer completes.
 	Completions bool
 	// ShortChains follows 256 requests of a chain and needs no bpf_loop (before
-	// Linux 5.17). It is for tests: Load finds out by itself.
+	// Linux 5.17). It is for tests: Open finds out by itself.
 	ShortChains bool
 }
 
-// Probe is the loaded programs and what they are attached to. Its methods are
-// safe for concurrent use; Read is for one reader.
+// Probe is the loaded programs and what they are attached to. The methods that
+// attach and detach are safe for concurrent use, also beside those of
+// [load.Probe], which are for one goroutine.
 type Probe struct {
-	opts    Options
-	objects verbsObjects
-	reader  *ringbuf.Reader
+	*load.Probe
+	opts Options
 
 	mu       sync.Mutex
 	attached map[site]*attachment
+	refused  map[site]bool // detached from for good
+	sites    uint64        // numbers given to attachments
 	closed   bool
 }
 
@@ -57,32 +75,30 @@ type site struct {
 }
 
 type attachment struct {
+	id    uint64
 	links []link.Link
 }
 
-// Load loads the programs. It needs CAP_BPF and CAP_PERFMON (or CAP_SYS_ADMIN);
-// an error says which step failed.
-func Load(opts Options) (*Probe, error) {
-	spec, err := loadVerbs()
+// Open loads the programs, and attaches nothing yet. It needs CAP_BPF and
+// CAP_PERFMON; an error says which step failed.
+func Open(o Options) (*Probe, error) {
+	spec, err := loadProbe()
 	if err != nil {
 		return nil, fmt.Errorf("read the verbs programs: %w", err)
 	}
-	if opts.ShortChains || !hasLoop() {
+	if o.ShortChains || features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) != nil {
 		if err := spec.Variables["have_loop"].Set(uint8(0)); err != nil {
 			return nil, fmt.Errorf("prepare the verbs programs: %w", err)
 		}
 	}
-	p := &Probe{opts: opts, attached: map[site]*attachment{}}
-	if err := spec.LoadAndAssign(&p.objects, nil); err != nil {
-		return nil, fmt.Errorf("load the verbs programs: %w", err)
-	}
-	if p.reader, err = ringbuf.NewReader(p.objects.Records); err != nil {
-		return nil, errors.Join(fmt.Errorf("open the ring buffer: %w", err), p.objects.Close())
+	p := &Probe{opts: o, attached: map[site]*attachment{}, refused: map[site]bool{}}
+	if p.Probe, err = load.Open(spec, load.Program{}, o.Options); err != nil {
+		return nil, err
 	}
 	return p, nil
 }
 
-// Close detaches and unloads everything; a Read in progress returns an error.
+// Close detaches and unloads everything.
 func (p *Probe) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,142 +106,109 @@ func (p *Probe) Close() error {
 		return nil
 	}
 	p.closed = true
-	errs := []error{p.reader.Close()}
+	var errs []error
 	for _, a := range p.attached {
-		for _, l := range a.links {
-			errs = append(errs, l.Close())
-		}
+		errs = append(errs, a.close())
 	}
-	return errors.Join(append(errs, p.objects.Close())...)
+	return errors.Join(append(errs, p.Probe.Close())...)
 }
 
-// Read waits until the deadline for a record and returns it decoded.
-// os.ErrDeadlineExceeded: none came. The ring is not woken for each record, so
-// the deadline should be some milliseconds.
-func (p *Probe) Read(deadline time.Time) (any, error) {
-	p.reader.SetDeadline(deadline)
-	raw, err := p.reader.Read()
-	if err != nil {
-		return nil, err
+func (a *attachment) close() error {
+	var errs []error
+	for _, l := range a.links {
+		errs = append(errs, l.Close())
 	}
-	return Decode(raw.RawSample)
+	return errors.Join(errs...)
 }
 
-// Watch attaches to libibverbs as the process has it mapped, and allows its
-// calls. A process that has not loaded it yet gives ErrNoVerbs. Devices that it
-// opened before are found by FindContexts.
-func (p *Probe) Watch(pid int) error {
-	maps, err := target.Mappings(pid)
-	if err != nil {
-		return err
-	}
-	var attached bool
-	for _, m := range libraries(maps) {
-		if err := p.AttachLibrary(m.File(pid)); err != nil {
-			return fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
-		}
-		attached = true
-	}
-	if !attached {
-		return fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
-	}
-	return p.Allow(pid)
-}
-
-// Allow lets the calls of a process through, which may load libibverbs later:
-// they are seen if that file is attached to by then.
+// Allow lets the calls of a process through.
 func (p *Probe) Allow(pid int) error {
-	if err := p.objects.Watched.Put(uint32(pid), uint8(1)); err != nil {
+	if err := p.Targets().Put(uint32(pid), watchedValue); err != nil {
 		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
 	return nil
 }
 
-// Unwatch lets no call of the process through any more. What is attached stays:
-// other processes may have the same files mapped.
-func (p *Probe) Unwatch(pid int) error {
-	err := p.objects.Watched.Delete(uint32(pid))
-	if errors.Is(err, ebpf.ErrKeyNotExist) {
-		return nil
+// Mute lets no call of a watched process through any more; other probes that
+// share the targets go on.
+func (p *Probe) Mute(pid int) error {
+	if err := p.Targets().Update(uint32(pid), muted, ebpf.UpdateExist); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+		return fmt.Errorf("mute process %d: %w", pid, err)
 	}
-	return err
+	return nil
 }
 
-// Counters are totals since Load, over all CPUs.
-type Counters struct {
-	LostRing  uint64 // records for which the ring had no room
-	LostBusy  uint64 // calls in the middle of others on their CPU
-	LostCalls uint64 // calls whose beginning was not remembered
-	Calls     uint64 // of post_send that were followed
-	Requests  uint64
-}
-
-// Counters reads them.
-func (p *Probe) Counters() (Counters, error) {
-	var c Counters
-	for i, to := range []*uint64{&c.LostRing, &c.LostBusy, &c.LostCalls, &c.Calls, &c.Requests} {
-		var each []uint64
-		if err := p.objects.Counters.Lookup(uint32(i), &each); err != nil {
-			return c, fmt.Errorf("read the counters of the verbs programs: %w", err)
-		}
-		for _, n := range each {
-			*to += n
-		}
-	}
-	return c, nil
-}
-
-// on attaches programs to a function of a file, once.
-func (p *Probe) on(path string, offset uint64, role string, entry, exit *ebpf.Program) error {
+// on attaches programs to a function of a file, once. fresh reports whether it
+// was not attached before.
+func (p *Probe) on(path string, offset uint64, role string, entry, exit string) (fresh bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var stat unix.Stat_t
 	if err := unix.Stat(path, &stat); err != nil {
-		return fmt.Errorf("look at the file: %w", err)
+		return false, fmt.Errorf("look at the file: %w", err)
 	}
 	at := site{stat.Dev, stat.Ino, offset, role}
-	if p.closed {
-		return os.ErrClosed
-	}
-	if p.attached[at] != nil {
-		return nil
-	}
-	if len(p.attached) >= MaxObjects*len(functions) {
-		return fmt.Errorf("attach to more than %d files: %w", MaxObjects, ErrTooMany)
+	switch {
+	case p.closed:
+		return false, os.ErrClosed
+	case p.refused[at]:
+		return false, ErrAbused
+	case p.attached[at] != nil:
+		return false, nil
+	case len(p.attached)+len(p.refused) >= maxSites:
+		return false, fmt.Errorf("attach to more than %d functions: %w", maxSites, ErrTooMany)
 	}
 	file, err := link.OpenExecutable(path)
 	if err != nil {
-		return fmt.Errorf("open: %w", err)
+		return false, fmt.Errorf("open: %w", err)
 	}
-	a := &attachment{}
-	where := &link.UprobeOptions{Address: offset}
-	if entry != nil {
-		l, err := file.Uprobe(role, entry, where)
-		if err != nil {
-			return fmt.Errorf("attach to %s at %#x: %w", role, offset, err)
+	p.sites++
+	a := &attachment{id: p.sites}
+	where := &link.UprobeOptions{Address: offset, Cookie: a.id}
+	for _, side := range []struct {
+		program string
+		attach  func(string, *ebpf.Program, *link.UprobeOptions) (link.Link, error)
+	}{{entry, file.Uprobe}, {exit, file.Uretprobe}} {
+		if side.program == "" {
+			continue
 		}
-		a.links = append(a.links, l)
-	}
-	if exit != nil {
-		l, err := file.Uretprobe(role, exit, where)
+		l, err := side.attach(role, p.Program(side.program), where)
 		if err != nil {
-			for _, l := range a.links {
-				err = errors.Join(err, l.Close())
-			}
-			return fmt.Errorf("attach to the return of %s at %#x: %w", role, offset, err)
+			return false, errors.Join(fmt.Errorf("attach to %s at %#x: %w", role, offset, err), a.close())
 		}
 		a.links = append(a.links, l)
 	}
 	p.attached[at] = a
+	return true, nil
+}
+
+// Refuse detaches from a place, named by [source.Posted.Site], whose hits are no
+// calls of post_send, and lets nobody attach there again: a process may name any
+// function of a provider as its own.
+func (p *Probe) Refuse(id uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for at, a := range p.attached {
+		if a.id == id {
+			delete(p.attached, at)
+			p.refused[at] = true
+			return a.close()
+		}
+	}
 	return nil
 }
 
-// PostingTime is how long the program on post_send has run, by the kernel's BPF
-// statistics, which must be switched on.
-func (p *Probe) PostingTime() (time.Duration, error) {
-	stats, err := p.objects.PostSend.Stats()
+// Libraries is how many files of libibverbs and providers a process has mapped.
+func Libraries(pid int) (int, error) {
+	maps, err := target.Mappings(pid)
 	if err != nil {
-		return 0, fmt.Errorf("read the run time of post_send: %w", err)
+		return 0, err
 	}
-	return stats.Runtime, nil
+	return len(libraries(maps)) + len(providers(maps)), nil
+}
+
+// PostingCost is how often post_send was called and how long the program on it ran
+// in all, if the kernel counts that.
+func (p *Probe) PostingCost() (runs uint64, in time.Duration, err error) {
+	return p.CostOf(probeProgPostSend)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/bpf/target"
 	"github.com/kvwitness/kvwitness/bpf/verbs"
+	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
 // Addresses that testdata/target.c posts at.
@@ -26,16 +27,16 @@ func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 		p := connected(t, dir, w)
 		for _, c := range []struct {
 			n, sges, bytes, gap int
-			op                  verbs.Op
+			op                  source.Op
 			last                bool
 		}{
-			{1, 1, 65536, 0, verbs.OpWrite, false},
-			{16, 1, 65536, 0, verbs.OpWrite, false},
-			{16, 1, 4096, 4096, verbs.OpWriteImm, false},
-			{256, 1, 65536, 0, verbs.OpWrite, false},
-			{256, 1, 65536, 64, verbs.OpRead, false},
-			{100, 3, 1000, 8, verbs.OpWrite, true},
-			{7, 32, 512, 0, verbs.OpRead, true},
+			{1, 1, 65536, 0, source.OpWrite, false},
+			{16, 1, 65536, 0, source.OpWrite, false},
+			{16, 1, 4096, 4096, source.OpWriteImm, false},
+			{256, 1, 65536, 0, source.OpWrite, false},
+			{256, 1, 65536, 64, source.OpRead, false},
+			{100, 3, 1000, 8, source.OpWrite, true},
+			{7, 32, 512, 0, source.OpRead, true},
 			{3, 1, 100, 0, 2 /* IBV_WR_SEND: moves nothing one-sided */, false},
 		} {
 			last := 0
@@ -49,17 +50,17 @@ func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 				t.Errorf("short chains %v, %+v:\n got %d requests of QP %d, flags %d, %v\nwant %v", short, c, got.Requests, got.Number, got.Flags, got.Extents, want)
 			}
 		}
-		if n, err := w.Counters(); err != nil || n.LostRing+n.LostBusy+n.LostCalls != 0 || n.Calls != 8 {
-			t.Errorf("counters %+v, %v", n, err)
+		if n := w.counters(t); n[verbs.RecordsLost]+n[verbs.LostBusy]+n[verbs.LostCalls] != 0 || n[verbs.Calls] != 8 {
+			t.Errorf("counters %v", n)
 		}
 	}
 }
 
 // posted joins the records of one call.
-func posted(t *testing.T, all []any) verbs.Posted {
+func posted(t *testing.T, all []any) source.Posted {
 	t.Helper()
-	var sum verbs.Posted
-	for i, p := range of[verbs.Posted](all) {
+	var sum source.Posted
+	for i, p := range of[source.Posted](all) {
 		if i == 0 {
 			sum = p
 			continue
@@ -72,11 +73,11 @@ func posted(t *testing.T, all []any) verbs.Posted {
 }
 
 // expected is what a chain should be seen as.
-func expected(n, sges, bytes, gap int, op verbs.Op, last bool) []verbs.Extent {
+func expected(n, sges, bytes, gap int, op source.Op, last bool) []source.Extent {
 	if op == 2 {
 		return nil
 	}
-	var all []verbs.Extent
+	var all []source.Extent
 	r, l := uint64(remote), uint64(local)
 	size := uint64(sges * bytes)
 	for i := range n {
@@ -86,7 +87,7 @@ func expected(n, sges, bytes, gap int, op verbs.Op, last bool) []verbs.Extent {
 			all[k].Requests++
 			all[k].WRID = uint64(i + 1)
 		} else {
-			all = append(all, verbs.Extent{Remote: r, Local: l, Bytes: size, WRID: uint64(i + 1), RKey: 42, Requests: 1, Op: op, Signaled: signaled})
+			all = append(all, source.Extent{Remote: r, Local: l, Bytes: size, WRID: uint64(i + 1), RKey: 42, Requests: 1, Op: op, Signaled: signaled})
 		}
 		r, l = r+size+uint64(gap), l+size
 	}
@@ -98,24 +99,22 @@ func expected(n, sges, bytes, gap int, op verbs.Op, last bool) []verbs.Extent {
 func TestConnectionsAndRegistrationsAreTold(t *testing.T) {
 	w := load(t, verbs.Options{})
 	p := start(t, build(t))
-	if err := w.Watch(p.pid()); err != nil {
-		t.Fatal(err)
-	}
+	w.watch(t, p)
 	p.do(t, "open")
 	p.do(t, "qp 17 99")
 	all := w.records(t)
-	qps := of[verbs.QP](all)
-	if len(of[verbs.Context](all)) != 1 || len(qps) != 1 {
+	qps := of[source.QP](all)
+	if len(of[source.Context](all)) != 1 || len(qps) != 1 {
 		t.Fatalf("records %+v", all)
 	}
-	if q := qps[0]; q.Number != 17 || q.DestQP != 99 || q.Mask != verbs.AttrState|verbs.AttrAV|verbs.AttrDestQP || !q.GlobalGID || q.DestGID != [16]byte(slices.Repeat([]byte{0xab}, 16)) || int(q.PID) != p.pid() {
+	if q := qps[0]; q.Number != 17 || q.DestQP != 99 || q.Mask != source.AttrState|source.AttrAV|source.AttrDestQP || !q.GlobalGID || q.DestGID != [16]byte(slices.Repeat([]byte{0xab}, 16)) || int(q.PID) != p.pid() {
 		t.Errorf("QP %+v", q)
 	}
 	plain, _ := strconv.Atoi(p.do(t, "reg 8192"))
 	dmabuf, _ := strconv.Atoi(p.do(t, "dmabuf 4096"))
 	p.do(t, "end")
 	all = w.records(t)
-	regions := of[verbs.Region](all)
+	regions := of[source.Region](all)
 	if len(regions) != 2 {
 		t.Fatalf("records %+v", all)
 	}
@@ -125,11 +124,11 @@ func TestConnectionsAndRegistrationsAreTold(t *testing.T) {
 	if r := regions[1]; r.Addr != 0x9000000000 || r.Bytes != 4096 || int(r.RKey) != dmabuf || !r.DMABuf {
 		t.Errorf("dmabuf registration %+v, rkey %d", r, dmabuf)
 	}
-	var gone []verbs.Kind
-	for _, g := range of[verbs.Gone](all) {
+	var gone []source.Kind
+	for _, g := range of[source.About](all) {
 		gone = append(gone, g.What)
 	}
-	if want := []verbs.Kind{verbs.KindRegionGone, verbs.KindQPGone, verbs.KindContextGone}; !slices.Equal(gone, want) {
+	if want := []source.Kind{source.KindRegionGone, source.KindQPGone, source.KindContextGone}; !slices.Equal(gone, want) {
 		t.Errorf("ends %v, want %v", gone, want)
 	}
 }
@@ -148,11 +147,11 @@ func TestExtendedAPIIsSeen(t *testing.T) {
 		t.Fatal(w.errs)
 	}
 	got := posted(t, all)
-	want := []verbs.Extent{
-		{Remote: remote, Local: local, Bytes: 6 * 4096, WRID: 2, RKey: 42, Requests: 2, Op: verbs.OpWrite},
-		{Remote: 0x300000000, Local: 0x400000000, Bytes: 512, WRID: 3, RKey: 42, Requests: 1, Op: verbs.OpRead, Signaled: true},
+	want := []source.Extent{
+		{Remote: remote, Local: local, Bytes: 6 * 4096, WRID: 2, RKey: 42, Requests: 2, Op: source.OpWrite},
+		{Remote: 0x300000000, Local: 0x400000000, Bytes: 512, WRID: 3, RKey: 42, Requests: 1, Op: source.OpRead, Signaled: true},
 	}
-	if !slices.Equal(got.Extents, want) || got.Requests != 4 || got.Flags != verbs.Truncated {
+	if !slices.Equal(got.Extents, want) || got.Requests != 4 || got.Flags != source.Truncated {
 		t.Errorf("%d requests, flags %d, %+v", got.Requests, got.Flags, got.Extents)
 	}
 }
@@ -169,14 +168,14 @@ func TestCompletionsAreTold(t *testing.T) {
 		t.Fatalf("polled %s", n)
 	}
 	p.do(t, "poll 64") // empty: says nothing
-	all := of[verbs.Completed](w.records(t))
+	all := of[source.Completed](w.records(t))
 	if len(all) != 1 || len(all[0].All) != 22 {
 		t.Fatalf("records %+v", all)
 	}
 	for i, c := range all[0].All {
-		want := verbs.Completion{WRID: uint64(i + 1), Number: 17}
+		want := source.Completion{WRID: uint64(i + 1), Number: 17}
 		if i >= 20 {
-			want = verbs.Completion{WRID: uint64(i - 19), Number: 17, Status: 10}
+			want = source.Completion{WRID: uint64(i - 19), Number: 17, Status: 10}
 		}
 		if c != want {
 			t.Errorf("completion %d is %+v, want %+v", i, c, want)
@@ -191,9 +190,9 @@ func TestHostileRequestsAreCutAndSaid(t *testing.T) {
 	for _, short := range []bool{false, true} {
 		w := load(t, verbs.Options{ShortChains: short})
 		p := connected(t, dir, w)
-		for how, want := range map[string]verbs.Flags{
-			"loop": verbs.Truncated, "huge": 0, "entries": verbs.Truncated | verbs.Unreadable,
-			"negative": verbs.Truncated | verbs.Unreadable, "wild": verbs.Unreadable,
+		for how, want := range map[string]source.Flags{
+			"loop": source.Truncated, "huge": 0, "entries": source.Truncated | source.Unreadable,
+			"negative": source.Truncated | source.Unreadable, "wild": source.Unreadable,
 		} {
 			p.do(t, "hostile %s", how)
 			got := posted(t, w.records(t))
@@ -245,17 +244,14 @@ func TestOthersAreNotSeen(t *testing.T) {
 // so, and costs nothing else.
 func TestProcessesThatCannotBeWatchedAreErrors(t *testing.T) {
 	w := load(t, verbs.Options{})
-	if err := w.Watch(1 << 30); err == nil {
+	if _, err := w.Watch(1 << 30); err == nil {
 		t.Error("a process that does not exist is watched")
 	}
 	p := connected(t, build(t), w)
 	p.cmd.Process.Kill()
 	p.cmd.Wait()
-	if err := w.Watch(p.pid()); err == nil {
+	if _, err := w.Watch(p.pid()); err == nil {
 		t.Error("a process that ended is watched")
-	}
-	if err := w.Unwatch(p.pid()); err != nil {
-		t.Error(err)
 	}
 }
 
@@ -267,15 +263,13 @@ func TestLateAttachFindsTheContext(t *testing.T) {
 	p.do(t, "open")
 	p.do(t, "qp 17 99")
 	p.do(t, "post 4 1 4096 0 0 0") // unseen
-	if err := w.Watch(p.pid()); err != nil {
-		t.Fatal(err)
-	}
+	w.watch(t, p)
 	found, err := verbs.FindContexts(p.pid())
 	if err != nil || len(found) != 1 {
 		t.Fatalf("found %+v, %v", found, err)
 	}
-	if err := w.AttachContext(found[0]); err != nil {
-		t.Fatal(err)
+	if fresh, err := w.AttachContext(found[0]); err != nil || !fresh {
+		t.Fatal(fresh, err)
 	}
 	p.do(t, "post 16 1 4096 0 0 0")
 	if got := posted(t, w.records(t)); got.Requests != 16 || got.Context != found[0].Context {
@@ -288,7 +282,7 @@ func TestLateAttachFindsTheContext(t *testing.T) {
 func TestProcessesAreSeenFromTheirFirstCall(t *testing.T) {
 	dir := build(t)
 	w := load(t, verbs.Options{})
-	if err := w.AttachLibrary(filepath.Join(dir, "libibverbs.so.1")); err != nil {
+	if _, err := w.AttachLibrary(filepath.Join(dir, "libibverbs.so.1")); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, dir)
@@ -296,7 +290,7 @@ func TestProcessesAreSeenFromTheirFirstCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.do(t, "open")
-	if all := of[verbs.Context](w.records(t)); len(all) != 1 || len(w.errs) != 0 {
+	if all := of[source.Context](w.records(t)); len(all) != 1 || len(w.errs) != 0 {
 		t.Errorf("%+v, %v", all, w.errs)
 	}
 }

@@ -4,7 +4,6 @@ package verbs_test
 
 import (
 	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/bpf/verbs"
+	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
 // process is a running target (testdata/target.c) that does what it is told.
@@ -94,7 +94,7 @@ type watcher struct {
 
 func load(t testing.TB, opts verbs.Options) *watcher {
 	t.Helper()
-	p, err := verbs.Load(opts)
+	p, err := verbs.Open(opts)
 	if err != nil {
 		t.Fatalf("%v (the tests of verbs need root)", err)
 	}
@@ -106,28 +106,62 @@ func load(t testing.TB, opts verbs.Options) *watcher {
 	return &watcher{Probe: p}
 }
 
+// quiet is for how long nothing comes before a test goes on.
+const quiet = 150 * time.Millisecond
+
 // records reads until nothing comes for a while.
 func (w *watcher) records(t testing.TB) []any {
 	t.Helper()
 	var all []any
-	for {
-		r, err := w.Read(time.Now().Add(150 * time.Millisecond))
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return all
-		}
+	for last := time.Now(); time.Since(last) < quiet; time.Sleep(time.Millisecond) {
+		_, err := w.Drain(1<<30, func(b []byte) {
+			last = time.Now()
+			r, err := source.Decode(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.attach(r)
+			all = append(all, r)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch r := r.(type) {
-		case verbs.Context:
-			w.note(w.AttachContext(r))
-		case verbs.QP:
-			w.note(w.AttachContext(r.Context))
-		case verbs.Extended:
-			w.note(w.AttachExtended(r))
-		}
-		all = append(all, r)
 	}
+	return all
+}
+
+// attach attaches to what a record brings.
+func (w *watcher) attach(r any) {
+	var err error
+	switch r := r.(type) {
+	case source.Context:
+		_, err = w.AttachContext(r)
+	case source.QP:
+		_, err = w.AttachContext(r.Context)
+	case source.Extended:
+		_, err = w.AttachExtended(r)
+	}
+	w.note(err)
+}
+
+// watch attaches to a process's libibverbs and lets its calls through.
+func (w *watcher) watch(t testing.TB, p *process) {
+	t.Helper()
+	if _, err := w.Watch(p.pid()); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Allow(p.pid()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *watcher) counters(t testing.TB) []uint64 {
+	t.Helper()
+	n, err := w.Counters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 func (w *watcher) note(err error) {
@@ -140,9 +174,7 @@ func (w *watcher) note(err error) {
 func connected(t testing.TB, dir string, w *watcher) *process {
 	t.Helper()
 	p := start(t, dir)
-	if err := w.Watch(p.pid()); err != nil {
-		t.Fatal(err)
-	}
+	w.watch(t, p)
 	p.do(t, "open")
 	p.do(t, "qp 17 99")
 	w.records(t)

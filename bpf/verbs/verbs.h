@@ -22,7 +22,11 @@ enum kind {
 	KIND_REGION_GONE,
 	KIND_POSTED,
 	KIND_COMPLETED,
+	KIND_BYPASS, /* the process gets at a QP that is rung without post_send */
 };
+
+/* Bit of a target's value: its calls of verbs are not looked at any more. */
+#define VERBS_MUTED 2
 
 enum flag {
 	TRUNCATED = 1, /* something was longer than is followed: the rest was not seen */
@@ -44,6 +48,8 @@ struct context {
 	u64 post_send;
 	u64 poll_cq;
 	u64 abi_compat; /* all ones in a context of this layout */
+	u32 cmd_fd; /* of the device's file */
+	u32 pad;
 };
 
 struct extended {
@@ -55,7 +61,7 @@ struct extended {
 	u64 functions[QP_EX_NUM_FUNCTIONS]; /* ibv_qp_ex from wr_rdma_read on */
 };
 
-struct gone {
+struct about { /* something that has ended, or goes by unseen */
 	struct head head;
 	u64 what;
 };
@@ -74,6 +80,8 @@ struct qp {
 	u8 dgid[16];
 	u32 is_global;
 	u32 dlid;
+	u32 cmd_fd;
+	u32 pad;
 };
 
 struct region {
@@ -105,13 +113,15 @@ struct posted {
 	u64 qp;
 	u32 qp_num;
 	u32 requests; /* all of the record's, those that move no bytes one-sided too */
+	u64 site; /* which attachment saw it */
 	struct extent extents[MAX_EXTENTS];
 };
 
 struct completion {
 	u64 wr_id;
 	u32 qp_num;
-	u32 status; /* ibv_wc_status */
+	u16 status; /* ibv_wc_status */
+	u16 opcode; /* ibv_wc_opcode, where the status is 0 */
 };
 
 struct completed {

@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"time"
 
 	"github.com/kvwitness/kvwitness/bpf/verbs"
+	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
 const library = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"
@@ -37,12 +37,12 @@ var port = 18500
 
 func (c check) run() (Result, error) {
 	r := Result{Ops: map[string]uint64{}, Done: map[string]uint64{}}
-	probe, err := verbs.Load(c.opts)
+	probe, err := verbs.Open(c.opts)
 	if err != nil {
 		return r, err
 	}
 	defer probe.Close()
-	if err := probe.AttachLibrary(library); err != nil {
+	if _, err := probe.AttachLibrary(library); err != nil {
 		return r, err
 	}
 	port++
@@ -69,7 +69,9 @@ func (c check) run() (Result, error) {
 		return r, err
 	}
 	n, err := probe.Counters()
-	r.Lost, r.Calls = n.LostRing+n.LostBusy+n.LostCalls, n.Calls
+	if err == nil {
+		r.Lost, r.Calls = n[verbs.RecordsLost]+n[verbs.LostBusy]+n[verbs.LostCalls], n[verbs.Calls]
+	}
 	return r, errors.Join(err, client.problem(), server.problem())
 }
 
@@ -133,47 +135,53 @@ type seen struct {
 	r       *Result
 	probe   *verbs.Probe
 	client  uint32
-	regions []verbs.Region
+	regions []source.Region
 }
 
 // read takes records until none comes for a while.
 func (s *seen) read(quiet time.Duration) error {
-	for {
-		record, err := s.probe.Read(time.Now().Add(quiet))
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.take(record); err != nil {
+	for last := time.Now(); time.Since(last) < quiet; time.Sleep(2 * time.Millisecond) {
+		var failed error
+		_, err := s.probe.Drain(1<<30, func(b []byte) {
+			last = time.Now()
+			record, err := source.Decode(b)
+			if err == nil {
+				err = s.take(record)
+			}
+			failed = errors.Join(failed, err)
+		})
+		if err = errors.Join(err, failed); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
 func (s *seen) take(record any) error {
 	switch r := record.(type) {
-	case verbs.Context:
-		return s.probe.AttachContext(r)
-	case verbs.QP:
-		if r.Mask&verbs.AttrDestQP != 0 && r.DestQP != 0 {
+	case source.Context:
+		_, err := s.probe.AttachContext(r)
+		return err
+	case source.QP:
+		if r.Mask&source.AttrDestQP != 0 && r.DestQP != 0 {
 			s.r.Peers++
 		}
-		return s.probe.AttachContext(r.Context)
-	case verbs.Extended:
-		return s.probe.AttachExtended(r)
-	case verbs.Region:
+		_, err := s.probe.AttachContext(r.Context)
+		return err
+	case source.Extended:
+		_, err := s.probe.AttachExtended(r)
+		return err
+	case source.Region:
 		s.r.Regions++
 		s.regions = append(s.regions, r)
-	case verbs.Posted:
+	case source.Posted:
 		for _, e := range r.Extents {
 			s.extent(r, e)
 		}
 		if r.Flags != 0 {
 			return fmt.Errorf("a record says %d: something was not seen", r.Flags)
 		}
-	case verbs.Completed:
+	case source.Completed:
 		for _, c := range r.All {
 			s.r.Done[strconv.Itoa(int(c.Status))]++
 		}
@@ -181,7 +189,7 @@ func (s *seen) take(record any) error {
 	return nil
 }
 
-func (s *seen) extent(p verbs.Posted, e verbs.Extent) {
+func (s *seen) extent(p source.Posted, e source.Extent) {
 	s.r.Requests += uint64(e.Requests)
 	s.r.Bytes += e.Bytes
 	s.r.Ops[strconv.Itoa(int(e.Op))] += uint64(e.Requests)

@@ -1,3 +1,22 @@
+// Package verbs reads what the probe of RDMA verbs saw (bpf/verbs) and keeps what
+// of it lasts: which contexts and queue pairs a process has, where each queue
+// pair leads, which of its posts have completed, and what of a process goes by
+// unseen.
+//
+// It is pure and imports the standard library. A record comes from the kernel,
+// but its content is the watched process's memory, and hostile. It promises:
+//
+//  1. Every record is checked for its length, and everything that is kept is
+//     bounded by a named limit; beyond it a process is blind, with the reason.
+//  2. A queue pair leads to a process of this node only where that process has
+//     one that leads back and the destination's GID is of this node; elsewhere it
+//     leads to an address, or it is not known where.
+//  3. A process is blind, and says why, while it has a context whose provider is
+//     not attached to, a way around post_send, or completions of requests that
+//     nobody saw posted.
+//
+// What an address means, and whose instance a process is, is for
+// sidecar/source/proven.
 package verbs
 
 import (
@@ -40,6 +59,7 @@ type Context struct {
 	Context          uint64
 	PostSend, PollCQ uint64 // addresses in the process, hostile
 	Known            bool   // the context has the layout that the probes read
+	FD               int32  // of the device's file
 }
 
 // QP is a queue pair that was modified.
@@ -71,11 +91,11 @@ type Extended struct {
 	Functions   [15]uint64
 }
 
-// Gone is a context, QP or registration that ended.
-type Gone struct {
+// About is a context, QP or registration that ended, or a way around post_send.
+type About struct {
 	Head
 	What Kind
-	ID   uint64
+	ID   uint64 // 0 for KindBypass
 }
 
 // Region is memory that was registered.
@@ -117,6 +137,7 @@ type Posted struct {
 	Context, QP uint64
 	Number      uint32
 	Requests    uint32 // all of them, those without an extent too
+	Site        uint64 // the attachment that saw it
 	Extents     []Extent
 }
 
@@ -124,7 +145,8 @@ type Posted struct {
 type Completion struct {
 	WRID   uint64
 	Number uint32 // of the QP
-	Status uint32 // enum ibv_wc_status; 0 is success
+	Status uint16 // enum ibv_wc_status; 0 is success
+	Opcode uint16 // enum ibv_wc_opcode, where the status is 0
 }
 
 // Completed is what one poll found.
@@ -148,23 +170,24 @@ const (
 	KindRegionGone
 	KindPosted
 	KindCompleted
+	KindBypass // the process gets at a QP whose doorbell it rings itself
 )
 
 // Sizes in bytes.
 const (
 	headSize       = 24
-	contextSize    = headSize + 32
+	contextSize    = headSize + 40
 	extendedSize   = headSize + 24 + 15*8
-	qpSize         = headSize + 40 + 16 + 16 + 8
-	goneSize       = headSize + 8
+	qpSize         = headSize + 40 + 16 + 16 + 8 + 8
+	aboutSize      = headSize + 8
 	regionSize     = headSize + 24 + 16
-	postedSize     = headSize + 24
+	postedSize     = headSize + 32
 	extentSize     = 48
 	completedSize  = headSize + 8
 	completionSize = 16
 )
 
-// Decode reads a record: a Context, QP, Extended, Gone, Region, Posted or
+// Decode reads a record: a Context, QP, Extended, About, Region, Posted or
 // Completed. What it returns shares nothing with data.
 func Decode(data []byte) (any, error) {
 	if len(data) < headSize {
@@ -181,13 +204,15 @@ func Decode(data []byte) (any, error) {
 	}
 	switch kind {
 	case KindContext:
-		return r.context(h), nil
+		c := r.context(h)
+		c.FD = int32(r.u32())
+		return c, nil
 	case KindExtended:
 		return r.extended(h), nil
 	case KindQP:
 		return r.qp(h), nil
-	case KindQPGone, KindContextGone, KindRegionGone:
-		return Gone{Head: h, What: kind, ID: r.u64()}, nil
+	case KindQPGone, KindContextGone, KindRegionGone, KindBypass:
+		return About{Head: h, What: kind, ID: r.u64()}, nil
 	case KindRegion:
 		return r.region(h), nil
 	case KindPosted:
@@ -206,8 +231,8 @@ func shape(k Kind) (fixed, each int, most uint32) {
 		return extendedSize, 0, 0
 	case KindQP:
 		return qpSize, 0, 0
-	case KindQPGone, KindContextGone, KindRegionGone:
-		return goneSize, 0, 0
+	case KindQPGone, KindContextGone, KindRegionGone, KindBypass:
+		return aboutSize, 0, 0
 	case KindRegion:
 		return regionSize, 0, 0
 	case KindPosted:
@@ -250,6 +275,7 @@ func (r *reader) qp(h Head) QP {
 	r.at += copy(q.DestGID[:], r.data[r.at:r.at+16])
 	q.GlobalGID = r.u32() != 0
 	q.DestLID = r.u32()
+	q.FD = int32(r.u32())
 	return q
 }
 
@@ -261,7 +287,7 @@ func (r *reader) region(h Head) Region {
 }
 
 func (r *reader) posted(h Head, n uint32) Posted {
-	p := Posted{Head: h, Context: r.u64(), QP: r.u64(), Number: r.u32(), Requests: r.u32()}
+	p := Posted{Head: h, Context: r.u64(), QP: r.u64(), Number: r.u32(), Requests: r.u32(), Site: r.u64()}
 	p.Extents = make([]Extent, n)
 	for i := range p.Extents {
 		e := Extent{Remote: r.u64(), Local: r.u64(), Bytes: r.u64(), WRID: r.u64(), RKey: r.u32(), Requests: r.u32()}
@@ -275,7 +301,7 @@ func (r *reader) posted(h Head, n uint32) Posted {
 func (r *reader) completed(h Head, n uint32) Completed {
 	c := Completed{Head: h, Context: r.u64(), All: make([]Completion, n)}
 	for i := range c.All {
-		c.All[i] = Completion{WRID: r.u64(), Number: r.u32(), Status: r.u32()}
+		c.All[i] = Completion{WRID: r.u64(), Number: r.u32(), Status: r.u16(), Opcode: r.u16()}
 	}
 	return c
 }
