@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/handoff"
 	"github.com/kvwitness/kvwitness/engine/pdwire"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/engine/transfer"
 	"github.com/kvwitness/kvwitness/engine/transfer/tcp"
 	"github.com/kvwitness/kvwitness/engine/worker"
 	"github.com/kvwitness/kvwitness/engine/zmtp"
@@ -21,8 +21,13 @@ import (
 // connection stands to.
 var ErrNotConnected = errors.New("no connection to this prefill: name its bootstrap address with --prefill, and see whether it runs")
 
-// retryPause is between two attempts to reach a prefill.
-const retryPause = 200 * time.Millisecond
+const (
+	// retryPause is between two attempts to reach a prefill.
+	retryPause = 200 * time.Millisecond
+	// sweepPause is between two looks for pages that came unannounced: it is how
+	// progress is noticed, within the transfer's time-out.
+	sweepPause = 20 * time.Millisecond
+)
 
 // DecodeConfig of a decode instance's end.
 type DecodeConfig struct {
@@ -30,6 +35,9 @@ type DecodeConfig struct {
 	Port int // control; 0: the system's to choose
 	// Prefills are the bootstrap addresses, host:port, of those that may write here.
 	Prefills []string
+	// Transfer is how pages come from prefill, which must use the same; nil: over
+	// TCP.
+	Transfer transfer.Way
 	Log      *slog.Logger
 }
 
@@ -56,9 +64,8 @@ var _ worker.Link = (*Decode)(nil)
 type session struct {
 	peer     scheduler.Peer
 	rank     int
-	address  string // where this peer's bytes go
 	wire     *wire
-	server   *tcp.Server
+	receiver transfer.Receiver // where this peer's bytes go
 	arrivals *handoff.Arrivals
 }
 
@@ -66,6 +73,9 @@ type session struct {
 func BindDecode(ctx context.Context, cfg DecodeConfig) (*Decode, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Transfer == nil {
+		cfg.Transfer = tcp.Way{}
 	}
 	d := &Decode{
 		cfg: cfg, pull: zmtp.NewPull(zmtp.Config{}), sessions: map[scheduler.Peer]*session{}, ranks: map[string][]scheduler.Peer{},
@@ -176,22 +186,40 @@ func (d *Decode) hold(info prefillInfo, rank int) {
 	case <-s.wire.ready:
 		d.begin(s, info)
 		d.cfg.Log.Info("prefill connected", "peer", string(s.peer))
-		select {
-		case <-s.wire.gone:
-		case <-d.ctx.Done():
-		}
+		d.attend(s)
 		d.part(s)
 	case <-s.wire.gone:
-		_ = errors.Join(s.wire.close(), s.server.Close())
+		_ = errors.Join(s.wire.close(), s.receiver.Close())
 	case <-d.ctx.Done():
-		_ = errors.Join(s.wire.close(), s.server.Close())
+		_ = errors.Join(s.wire.close(), s.receiver.Close())
+	}
+}
+
+// attend waits until the connection is lost, and looks for what arrives where the
+// transport does not say.
+func (d *Decode) attend(s *session) {
+	var look <-chan time.Time
+	if !d.cfg.Transfer.Counts() {
+		ticker := time.NewTicker(sweepPause)
+		defer ticker.Stop()
+		look = ticker.C
+	}
+	for {
+		select {
+		case <-look:
+			s.arrivals.Sweep()
+		case <-s.wire.gone:
+			return
+		case <-d.ctx.Done():
+			return
+		}
 	}
 }
 
 // begin registers, tells the scheduler, and only then lets targets be named.
 func (d *Decode) begin(s *session, info prefillInfo) {
 	attnTPSize := heads(d.worker) / d.worker.Layout().KVHeads
-	s.wire.send(registration(d.self, s.address, d.worker.Memory().Addresses(), attnTPSize))
+	s.wire.send(registration(d.self, s.receiver.Session(), d.worker.Memory().Addresses(), attnTPSize))
 	d.worker.Post(scheduler.PeerUp{Peer: s.peer, Capacity: info.capacity, Layout: d.layoutOf(info)})
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -201,21 +229,20 @@ func (d *Decode) begin(s *session, info prefillInfo) {
 func (d *Decode) open(address string, rank int) (*session, error) {
 	s := &session{peer: scheduler.Peer(address), rank: rank}
 	s.arrivals = handoff.NewArrivals(d.worker.Memory(), s.peer, rank, func(e scheduler.Arrived) { d.worker.Post(e) })
-	s.server = tcp.NewServer(d.worker.Memory().Reach, tcp.ServerConfig{Applied: s.arrivals.Applied})
 	var err error
-	if s.address, err = s.server.Listen(d.ctx, net.JoinHostPort(d.cfg.Host, "0")); err != nil {
+	if s.receiver, err = d.cfg.Transfer.Serve(d.ctx, d.worker.Memory().Reach, d.cfg.Host, s.arrivals.Applied); err != nil {
 		return nil, err
 	}
 	if s.wire, err = dial(address); err != nil {
-		return nil, errors.Join(err, s.server.Close())
+		return nil, errors.Join(err, s.receiver.Close())
 	}
 	return s, nil
 }
 
-// part ends a session: its server is closed, so that nothing of the peer can still
+// part ends a session: its receiver is closed, so that nothing of the peer can still
 // write; then the scheduler is told, and has taken it in, before the next session.
 func (d *Decode) part(s *session) {
-	_ = s.server.Close()
+	_ = s.receiver.Close()
 	_ = s.wire.close()
 	d.mu.Lock()
 	delete(d.sessions, s.peer)
@@ -276,8 +303,8 @@ func (d *Decode) sendTargets(a scheduler.SendTargets) {
 	h := d.rooms.add(a)
 	h.peers[s.rank] = a.Peer
 	d.mu.Unlock()
-	s.arrivals.Expect(a.Room, a.Pages, d.worker.PromptTokens(a.Req)-a.PrefixTokens)
-	s.wire.send(request(d.self, s.address, a))
+	s.arrivals.Expect(a.Room, a.Pages, a.Gens, d.worker.PromptTokens(a.Req)-a.PrefixTokens)
+	s.wire.send(request(d.self, s.receiver.Session(), a))
 }
 
 func (d *Decode) checkDigest(a scheduler.CheckDigest) {

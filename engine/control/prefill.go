@@ -14,6 +14,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/handoff"
 	"github.com/kvwitness/kvwitness/engine/pdwire"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/engine/transfer"
 	"github.com/kvwitness/kvwitness/engine/transfer/tcp"
 	"github.com/kvwitness/kvwitness/engine/worker"
 	"github.com/kvwitness/kvwitness/engine/zmtp"
@@ -29,6 +30,8 @@ type PrefillConfig struct {
 	BootstrapAt string
 	// HTTPPort of the API, at which decode asks for the size of the pool.
 	HTTPPort int
+	// Transfer is how pages go to decode; nil: over TCP.
+	Transfer transfer.Way
 	Log      *slog.Logger
 }
 
@@ -57,7 +60,7 @@ type receiver struct {
 	peer    scheduler.Peer
 	session string
 	at      handoff.Addresses
-	client  *tcp.Client
+	writer  transfer.Writer
 	wire    *wire
 	ended   chan struct{} // closed when PeerGone has been taken in
 
@@ -69,6 +72,9 @@ type receiver struct {
 func BindPrefill(ctx context.Context, cfg PrefillConfig) (*Prefill, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Transfer == nil {
+		cfg.Transfer = tcp.Way{}
 	}
 	p := &Prefill{cfg: cfg, pull: zmtp.NewPull(zmtp.Config{}), peers: map[scheduler.Peer]*receiver{}}
 	p.ctx, p.cancel = context.WithCancel(context.WithoutCancel(ctx))
@@ -167,7 +173,7 @@ func (p *Prefill) register(m *pdwire.Registration) {
 		return
 	}
 	r := &receiver{
-		peer: peer, session: m.Session, at: addresses(m), client: tcp.NewClient(m.Session, tcp.ClientConfig{}),
+		peer: peer, session: m.Session, at: addresses(m), writer: p.cfg.Transfer.Reach(m.Session),
 		wire: wire, ended: make(chan struct{}), prefix: map[scheduler.Room]int{},
 	}
 	p.mu.Lock()
@@ -177,7 +183,7 @@ func (p *Prefill) register(m *pdwire.Registration) {
 	}
 	p.mu.Unlock()
 	if full {
-		_ = errors.Join(r.client.Close(), wire.close())
+		_ = errors.Join(r.writer.Close(), wire.close())
 		p.cfg.Log.Warn("peer refused", "peer", string(peer), "err", "too many peers")
 		return
 	}
@@ -209,7 +215,7 @@ func (p *Prefill) watch(r *receiver) {
 	case <-r.wire.gone:
 	case <-p.ctx.Done():
 	}
-	_ = r.client.Close()
+	_ = r.writer.Close()
 	_ = r.wire.close()
 	p.mu.Lock()
 	delete(p.peers, r.peer)
@@ -303,8 +309,8 @@ func (p *Prefill) send(a scheduler.StartTransfer) {
 	r.mu.Lock()
 	position := r.prefix[a.Room]/p.worker.Config().PageTokens + a.First
 	r.mu.Unlock()
-	fault, err := p.sender.Send(p.ctx, handoff.Job{StartTransfer: a, To: r.at, Client: r.client, Position: position})
-	if errors.Is(err, tcp.ErrUndrained) {
+	fault, err := p.sender.Send(p.ctx, handoff.Job{StartTransfer: a, To: r.at, Writer: r.writer, Position: position})
+	if errors.Is(err, transfer.ErrUndrained) {
 		p.cfg.Log.Error("transfer is not drained: peer cut off", "peer", string(a.Peer), "room", uint64(a.Room))
 		r.wire.lose()
 		return

@@ -90,6 +90,9 @@ func (d *Decode) status(m *pdwire.Status, text string) {
 		if h == nil {
 			return // nothing was named, so nothing can be complete
 		}
+		if s := d.session(peer); s != nil && !d.cfg.Transfer.Counts() {
+			s.arrivals.Sweep() // all that the writer put there before it said so
+		}
 		record := d.worker.Memory().Record(h.slot, m.PrefillRank)
 		if record.First < 0 || record.First >= model.Vocab {
 			e.Status, e.Reason = http.StatusBadGateway, "the first token is not one of the vocabulary"

@@ -3,13 +3,15 @@ package handoff
 import (
 	"sync"
 
+	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
 
-// Arrivals counts the bytes that one writer puts into the pages that were named to
-// it. Where a page was named for two rooms, bytes count for the later one: an
-// address tells no more.
+// Arrivals knows which of the pages that were named to one writer it has put there:
+// by the bytes that the transport counts (Applied), or, where those come past the
+// CPU, by the written tags that the writer stamps after them (Sweep). Where a page
+// was named for two rooms, bytes count for the later one: an address tells no more.
 type Arrivals struct {
 	mem    *Memory
 	peer   scheduler.Peer
@@ -25,6 +27,7 @@ type owedPage struct {
 	room    scheduler.Room
 	index   int
 	tokens  int
+	gen     kvcache.Gen
 	regions map[int]bool // still missing
 }
 
@@ -36,13 +39,14 @@ func NewArrivals(m *Memory, peer scheduler.Peer, rank int, tell func(scheduler.A
 	return a
 }
 
-// Expect names pages to the writer; tokens are what the prompt has in all of them.
-func (a *Arrivals) Expect(room scheduler.Room, pages []kvcache.PageID, tokens int) {
+// Expect names pages of these generations to the writer; tokens are what the prompt
+// has in all of them.
+func (a *Arrivals) Expect(room scheduler.Room, pages []kvcache.PageID, gens []kvcache.Gen, tokens int) {
 	size := a.mem.Pages.Layout().PageTokens
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for i, p := range pages {
-		o := &owedPage{room: room, index: i, tokens: max(1, min(size, tokens-i*size)), regions: map[int]bool{}}
+		o := &owedPage{room: room, index: i, tokens: max(1, min(size, tokens-i*size)), gen: gens[i], regions: map[int]bool{}}
 		for j, r := range a.mem.Pages.Regions() {
 			if r.Layer >= a.first && r.Layer < a.end {
 				o.regions[j] = true
@@ -88,6 +92,37 @@ func (a *Arrivals) apply(addr, size uint64) (out []scheduler.Arrived) {
 		}
 	}
 	return out
+}
+
+// Sweep takes the pages that carry the writer's tag in every layer that it brings.
+// It is for a transport that does not count; the tags are on the same ordered
+// connection as the bytes, and after them.
+func (a *Arrivals) Sweep() {
+	for _, e := range a.sweep() {
+		a.tell(e)
+	}
+}
+
+func (a *Arrivals) sweep() (out []scheduler.Arrived) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for p, o := range a.owed {
+		if !a.stamped(p, o.gen) {
+			continue
+		}
+		delete(a.owed, p)
+		out = append(out, scheduler.Arrived{Room: o.room, Peer: a.peer, First: o.index, Count: 1, Tokens: o.tokens})
+	}
+	return out
+}
+
+func (a *Arrivals) stamped(p kvcache.PageID, g kvcache.Gen) bool {
+	for layer := a.first; layer < a.end; layer++ {
+		if a.mem.Pages.Written(layer, int(p)) != backend.Tag(g) {
+			return false
+		}
+	}
+	return true
 }
 
 // region takes one region of a page off the list of what is missing.

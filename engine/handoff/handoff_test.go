@@ -56,7 +56,7 @@ func newPair(t *testing.T, ranks int) *pair {
 	}
 	for rank := range ranks {
 		arrivals := NewArrivals(p.to, "p", rank, func(e scheduler.Arrived) { p.arrived = append(p.arrived, e) })
-		arrivals.Expect(7, []kvcache.PageID{3, 4, 1}, 2*pageTokens+5)
+		arrivals.Expect(7, []kvcache.PageID{3, 4, 1}, []kvcache.Gen{8, 9, 10}, 2*pageTokens+5)
 		server := tcp.NewServer(p.to.Reach, tcp.ServerConfig{Applied: arrivals.Applied})
 		address, err := server.Listen(t.Context(), "127.0.0.1:0")
 		if err != nil {
@@ -85,7 +85,7 @@ func (p *pair) job(rank int) Job {
 			Target: []kvcache.PageID{3, 4, 1}, TargetGens: []kvcache.Gen{8, 9, 10}, Tokens: 5,
 			Last: true, TargetSlot: 2, TargetSlotGen: 6, FirstToken: 65,
 		},
-		To: p.to.Addresses(), Client: p.clients[rank], Position: 4,
+		To: p.to.Addresses(), Writer: p.clients[rank], Position: 4,
 	}
 }
 
@@ -216,7 +216,7 @@ func TestPartsOfPagesDoNotArrive(t *testing.T) {
 	m := half(t, 1)
 	var got []scheduler.Arrived
 	a := NewArrivals(m, "p", 0, func(e scheduler.Arrived) { got = append(got, e) })
-	a.Expect(1, []kvcache.PageID{2}, pageTokens)
+	a.Expect(1, []kvcache.PageID{2}, []kvcache.Gen{1}, pageTokens)
 	for _, r := range m.Pages.Regions() {
 		at, n := r.PageAddress(2), uint64(r.PageBytes)
 		a.Applied(at, n-1)
@@ -233,7 +233,7 @@ func TestPartsOfPagesDoNotArrive(t *testing.T) {
 	if len(got) != 1 {
 		t.Fatalf("arrived %+v", got)
 	}
-	a.Expect(2, []kvcache.PageID{4}, 1)
+	a.Expect(2, []kvcache.PageID{4}, []kvcache.Gen{1}, 1)
 	a.Forget(2)
 	for _, r := range m.Pages.Regions() {
 		a.Applied(r.PageAddress(4), uint64(r.PageBytes))

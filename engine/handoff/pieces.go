@@ -4,19 +4,19 @@ import (
 	"encoding/binary"
 
 	"github.com/kvwitness/kvwitness/engine/kvcache"
-	"github.com/kvwitness/kvwitness/engine/transfer/tcp"
+	"github.com/kvwitness/kvwitness/engine/transfer"
 )
 
 // pieces lays a transfer out in the order that the receiver's checks count on: no
 // tag while the bytes change, then the bytes, then the tags; the slot after all of
 // its request's pages.
-func (s *Sender) pieces(j Job, staged []region) (out []tcp.Piece) {
+func (s *Sender) pieces(j Job, staged []region) (out []transfer.Piece) {
 	runs := runsOf(j.Target)
 	out = s.tagPieces(out, j, runs, func(kvcache.Gen) uint64 { return 0 })
 	for _, r := range staged {
 		size := int(j.To.Stride)
 		for _, run := range runs {
-			out = append(out, tcp.Piece{
+			out = append(out, transfer.Piece{
 				Source: r.bytes[run.at*size:][:run.n*size],
 				Remote: j.To.Pages[r.index] + uint64(j.Target[run.at])*j.To.Stride,
 			})
@@ -43,7 +43,7 @@ func runsOf(pages []kvcache.PageID) (out []run) {
 	return out
 }
 
-func (s *Sender) tagPieces(out []tcp.Piece, j Job, runs []run, tag func(kvcache.Gen) uint64) []tcp.Piece {
+func (s *Sender) tagPieces(out []transfer.Piece, j Job, runs []run, tag func(kvcache.Gen) uint64) []transfer.Piece {
 	if len(j.To.Tags) == 0 {
 		return out
 	}
@@ -54,21 +54,21 @@ func (s *Sender) tagPieces(out []tcp.Piece, j Job, runs []run, tag func(kvcache.
 			words = binary.LittleEndian.AppendUint64(words, tag(g))
 		}
 		for _, base := range j.To.Tags[first:end] {
-			out = append(out, tcp.Piece{Source: words, Remote: base + uint64(j.Target[run.at])*wordBytes})
+			out = append(out, transfer.Piece{Source: words, Remote: base + uint64(j.Target[run.at])*wordBytes})
 		}
 	}
 	return out
 }
 
 // slotPieces writes this rank's record of the metadata slot, and then its tag.
-func (s *Sender) slotPieces(out []tcp.Piece, j Job) []tcp.Piece {
+func (s *Sender) slotPieces(out []transfer.Piece, j Job) []transfer.Piece {
 	sum := s.sum(j)
 	s.mu.Lock()
 	r := Record{First: j.FirstToken, HasDigest: s.Digest, Key: sum.key, Digest: sum.total}
 	s.mu.Unlock()
 	at := uint64(j.TargetSlot)*uint64(s.Ranks) + uint64(s.Rank)
-	out = append(out, tcp.Piece{Source: r.bytes(), Remote: j.To.Slots + at*recordBytes})
-	return append(out, tcp.Piece{
+	out = append(out, transfer.Piece{Source: r.bytes(), Remote: j.To.Slots + at*recordBytes})
+	return append(out, transfer.Piece{
 		Source: binary.LittleEndian.AppendUint64(nil, uint64(j.TargetSlotGen)),
 		Remote: j.To.SlotTags + at*wordBytes,
 	})

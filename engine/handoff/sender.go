@@ -11,7 +11,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
-	"github.com/kvwitness/kvwitness/engine/transfer/tcp"
+	"github.com/kvwitness/kvwitness/engine/transfer"
 	"github.com/kvwitness/kvwitness/kernels/reference"
 )
 
@@ -53,13 +53,13 @@ type sum struct {
 type Job struct {
 	scheduler.StartTransfer
 	To       Addresses
-	Client   *tcp.Client
+	Writer   transfer.Writer
 	Position int
 }
 
 // Send carries a job out and returns when nothing of it can read or write any
 // more; fault is a source page that was not what its request takes it for. With
-// tcp.ErrUndrained that could not be shown, and the peer must be cut off.
+// transfer.ErrUndrained that could not be shown, and the peer must be cut off.
 func (s *Sender) Send(ctx context.Context, j Job) (fault *kvcache.TagFault, err error) {
 	if err := s.fits(j); err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (s *Sender) Send(ctx context.Context, j Job) (fault *kvcache.TagFault, err 
 		s.tell(j)
 		s.Forget(j.Room, j.Peer)
 	}
-	return nil, j.Client.Write(ctx, pieces...)
+	return nil, j.Writer.Write(ctx, pieces...)
 }
 
 func (s *Sender) fits(j Job) error {

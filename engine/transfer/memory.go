@@ -1,6 +1,7 @@
 // Package transfer holds what every way of moving KV bytes shares: the memory
-// that peers may reach, at its real addresses. Its subpackages are the ways:
-// tcp speaks Mooncake's protocol over TCP.
+// that peers may reach, at its real addresses, and what a [Way] must do. Its
+// subpackages are the ways: tcp speaks Mooncake's protocol over TCP, verbs
+// writes with RDMA.
 //
 // It imports the standard library only, and promises that no byte is written
 // or read outside a registered region, and that none is after Deregister has
@@ -10,6 +11,7 @@ package transfer
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"unsafe"
@@ -114,6 +116,16 @@ func (m *Memory) Regions() []Region {
 		out[i] = r.Region
 	}
 	return out
+}
+
+// Pin keeps the garbage collector away from all regions for as long as hardware may
+// write there: until the pinner is unpinned.
+func (m *Memory) Pin(p *runtime.Pinner) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, r := range m.regions {
+		p.Pin(unsafe.SliceData(r.bytes))
+	}
 }
 
 // Check returns [ErrOutside] unless one region holds all of [addr, addr+size).

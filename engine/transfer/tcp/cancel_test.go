@@ -22,7 +22,7 @@ func TestACancelledTransferHasDrained(t *testing.T) {
 		body := bytes.Repeat([]byte{9}, 1<<20)
 		pieces := make([]Piece, 32)
 		for i := range pieces {
-			pieces[i] = Piece{body, r.base + uint64(i<<20)}
+			pieces[i] = Piece{Source: body, Remote: r.base + uint64(i<<20)}
 		}
 		cancelled := 0
 		for i := range 30 {
@@ -92,7 +92,7 @@ func TestAHungServerIsNotTakenForDrained(t *testing.T) {
 		address, _ := stuckServer(t)
 		cfg.DrainTimeout = 200 * time.Millisecond
 		c := newSender(t, address, cfg)
-		tr, err := c.Post([]Piece{{make([]byte, 64<<20), 4096}})
+		tr, err := c.Post([]Piece{{Source: make([]byte, 64<<20), Remote: 4096}})
 		must(t, err)
 		eventually(t, "bytes to flow", func() bool { return tr.Sent() > 0 })
 		ctx, cancel := context.WithCancel(context.Background())
@@ -112,7 +112,7 @@ func TestAHungServerStallsATransferOnlyForTheNamedTime(t *testing.T) {
 		address, letGo := stuckServer(t)
 		cfg.StallTimeout, cfg.DrainTimeout = 100*time.Millisecond, patience
 		c := newSender(t, address, cfg)
-		tr, err := c.Post([]Piece{{make([]byte, 64<<20), 4096}})
+		tr, err := c.Post([]Piece{{Source: make([]byte, 64<<20), Remote: 4096}})
 		must(t, err)
 		time.Sleep(300 * time.Millisecond)
 		select {
@@ -131,12 +131,12 @@ func TestAHungServerStallsATransferOnlyForTheNamedTime(t *testing.T) {
 func TestAQueuedTransferIsCancelledAtOnceAndTheQueueIsBounded(t *testing.T) {
 	address, _ := stuckServer(t)
 	c := newSender(t, address, ClientConfig{Lanes: 1, MaxQueued: 1, DrainTimeout: 100 * time.Millisecond})
-	running, err := c.Post([]Piece{{make([]byte, 64<<20), 4096}})
+	running, err := c.Post([]Piece{{Source: make([]byte, 64<<20), Remote: 4096}})
 	must(t, err)
 	eventually(t, "bytes to flow", func() bool { return running.Sent() > 0 })
-	queued, err := c.Post([]Piece{{make([]byte, 1), 4096}})
+	queued, err := c.Post([]Piece{{Source: make([]byte, 1), Remote: 4096}})
 	must(t, err)
-	if _, err := c.Post([]Piece{{make([]byte, 1), 4096}}); !errors.Is(err, ErrBusy) {
+	if _, err := c.Post([]Piece{{Source: make([]byte, 1), Remote: 4096}}); !errors.Is(err, ErrBusy) {
 		t.Errorf("one more than the queue holds: %v, want ErrBusy", err)
 	}
 	queued.Cancel()
@@ -153,7 +153,7 @@ func TestAQueuedTransferIsCancelledAtOnceAndTheQueueIsBounded(t *testing.T) {
 	if !errors.Is(running.Err(), ErrUndrained) {
 		t.Errorf("the one under way: %v", running.Err())
 	}
-	for _, bad := range [][]Piece{nil, make([]Piece, DefaultMaxPieces+1), {{nil, 1}}} {
+	for _, bad := range [][]Piece{nil, make([]Piece, DefaultMaxPieces+1), {{Source: nil, Remote: 1}}} {
 		if _, err := c.Post(bad); !errors.Is(err, ErrBatch) {
 			t.Errorf("%d pieces: %v, want ErrBatch", len(bad), err)
 		}
@@ -164,8 +164,8 @@ func TestAServerThatDiesEndsTransfersAndTheNextOneConnectsAgain(t *testing.T) {
 	both(t, func(t *testing.T, cfg ClientConfig) {
 		r := newReceiver(t, 64<<20, ServerConfig{})
 		c := newSender(t, r.listen, cfg)
-		must(t, c.Write(testContext(t), Piece{[]byte("x"), r.base}))
-		tr, err := c.Post([]Piece{{make([]byte, 64<<20), r.base}})
+		must(t, c.Write(testContext(t), Piece{Source: []byte("x"), Remote: r.base}))
+		tr, err := c.Post([]Piece{{Source: make([]byte, 64<<20), Remote: r.base}})
 		must(t, err)
 		eventually(t, "bytes to flow", func() bool { return tr.Sent() > 0 })
 		must(t, r.Close())
@@ -173,14 +173,14 @@ func TestAServerThatDiesEndsTransfersAndTheNextOneConnectsAgain(t *testing.T) {
 		if tr.Err() != nil && !errors.Is(tr.Err(), ErrRefused) {
 			t.Errorf("error %v", tr.Err())
 		}
-		if err := c.Write(testContext(t), Piece{[]byte("x"), r.base}); err == nil {
+		if err := c.Write(testContext(t), Piece{Source: []byte("x"), Remote: r.base}); err == nil {
 			t.Error("written to nobody")
 		}
 		again := NewServer(r.mem, ServerConfig{})
 		_, err = again.Listen(context.Background(), r.listen)
 		must(t, err)
 		defer again.Close()
-		must(t, c.Write(testContext(t), Piece{[]byte("y"), r.base}))
+		must(t, c.Write(testContext(t), Piece{Source: []byte("y"), Remote: r.base}))
 		must(t, again.Close())
 		if r.bytes[0] != 'y' {
 			t.Error("not written by the new server")
@@ -195,7 +195,7 @@ func TestCloseDrainsWhatIsUnderWay(t *testing.T) {
 	var ended atomic.Int32
 	var all []*Transfer
 	for i := range 8 {
-		tr, err := c.Post([]Piece{{body, r.base + uint64(i%2)<<25}})
+		tr, err := c.Post([]Piece{{Source: body, Remote: r.base + uint64(i%2)<<25}})
 		must(t, err)
 		all = append(all, tr)
 		go func() {
@@ -220,7 +220,7 @@ func TestCloseDrainsWhatIsUnderWay(t *testing.T) {
 	if bytes.IndexByte(r.bytes, 9) >= 0 {
 		t.Error("written after Close")
 	}
-	if _, err := c.Post([]Piece{{body, r.base}}); !errors.Is(err, ErrClosed) {
+	if _, err := c.Post([]Piece{{Source: body, Remote: r.base}}); !errors.Is(err, ErrClosed) {
 		t.Errorf("post after close: %v", err)
 	}
 }

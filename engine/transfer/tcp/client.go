@@ -8,16 +8,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kvwitness/kvwitness/engine/transfer"
 )
 
 var (
-	// ErrUndrained is returned with the reason of a failure or a cancellation
-	// where the server did not close in time: writes of the transfer may still
-	// arrive.
-	ErrUndrained = errors.New("writes may still arrive")
-	// ErrRefused is returned where the server refused a piece, or closed
-	// before it confirmed one, which is how the first protocol refuses.
-	ErrRefused = errors.New("server refused the transfer")
+	// ErrUndrained is returned where the server did not close in time.
+	ErrUndrained = transfer.ErrUndrained
+	// ErrRefused is returned too where the server closed before it confirmed a
+	// piece, which is how the first protocol refuses.
+	ErrRefused = transfer.ErrRefused
 	// ErrBusy is returned by Post where the queue is full.
 	ErrBusy = errors.New("too many transfers wait")
 	// ErrBatch is returned for a transfer of no pieces, too many, or an empty
@@ -75,12 +75,8 @@ func (c ClientConfig) withDefaults() ClientConfig {
 	return c
 }
 
-// Piece is one run of bytes and where it goes in the server's memory. The
-// bytes must not change until the transfer has ended.
-type Piece struct {
-	Source []byte
-	Remote uint64
-}
+// Piece is one run of bytes and where it goes.
+type Piece = transfer.Piece
 
 // Transfer is a batch of pieces under way.
 type Transfer struct {

@@ -25,7 +25,7 @@ const (
 )
 
 // ErrClosed is returned by a server or client that was closed.
-var ErrClosed = errors.New("transfer endpoint is closed")
+var ErrClosed = transfer.ErrClosed
 
 // ServerConfig bounds a server. A zero field means its default.
 type ServerConfig struct {

@@ -105,7 +105,7 @@ func TestASuccessIsApplied(t *testing.T) {
 			for at := rng.IntN(1000); at < len(want); at += rng.IntN(400_000) {
 				n := 1 + rng.IntN(min(200_000, len(want)-at))
 				_, _ = fill.Read(want[at : at+n])
-				pieces = append(pieces, Piece{bytes.Clone(want[at : at+n]), r.base + uint64(at)})
+				pieces = append(pieces, Piece{Source: bytes.Clone(want[at : at+n]), Remote: r.base + uint64(at)})
 				at += n
 			}
 			must(t, c.Write(testContext(t), pieces...))
@@ -114,7 +114,7 @@ func TestASuccessIsApplied(t *testing.T) {
 			}
 		}
 		got := make([]byte, len(want))
-		must(t, c.Read(testContext(t), Piece{got[:5], r.base}, Piece{got[5:], r.base + 5}))
+		must(t, c.Read(testContext(t), Piece{Source: got[:5], Remote: r.base}, Piece{Source: got[5:], Remote: r.base + 5}))
 		if !bytes.Equal(got, want) {
 			t.Error("read back differently")
 		}
@@ -133,7 +133,7 @@ func TestThousandsOfSmallPiecesDoNotDeadlock(t *testing.T) {
 		c := newSender(t, r.listen, cfg)
 		pieces := make([]Piece, len(r.bytes))
 		for i := range pieces {
-			pieces[i] = Piece{[]byte{byte(i)}, r.base + uint64(i)}
+			pieces[i] = Piece{Source: []byte{byte(i)}, Remote: r.base + uint64(i)}
 		}
 		must(t, c.Write(testContext(t), pieces...))
 		for i, b := range r.bytes {
@@ -159,7 +159,7 @@ func TestConcurrentTransfersKeepApart(t *testing.T) {
 		for i := range n {
 			wg.Go(func() {
 				body := bytes.Repeat([]byte{byte(i + 1)}, size)
-				if err := c.Write(ctx, Piece{body, r.base + uint64(i*size)}); err != nil {
+				if err := c.Write(ctx, Piece{Source: body, Remote: r.base + uint64(i*size)}); err != nil {
 					t.Errorf("transfer %d: %v", i, err)
 				}
 			})
@@ -181,10 +181,10 @@ func TestAWriteOutsideIsRefusedAndChangesNothing(t *testing.T) {
 		r := newReceiver(t, 4096, ServerConfig{})
 		c := newSender(t, r.listen, cfg)
 		for _, p := range []Piece{
-			{make([]byte, 8), 16},
-			{bytes.Repeat([]byte{1}, 10), r.base + 4090},
-			{bytes.Repeat([]byte{1}, 5000), r.base},
-			{bytes.Repeat([]byte{1}, 8<<20), r.base + 1},
+			{Source: make([]byte, 8), Remote: 16},
+			{Source: bytes.Repeat([]byte{1}, 10), Remote: r.base + 4090},
+			{Source: bytes.Repeat([]byte{1}, 5000), Remote: r.base},
+			{Source: bytes.Repeat([]byte{1}, 8<<20), Remote: r.base + 1},
 		} {
 			if err := c.Write(testContext(t), p); !errors.Is(err, ErrRefused) || errors.Is(err, ErrUndrained) {
 				t.Errorf("%d bytes at %#x: %v, want ErrRefused and drained", len(p.Source), p.Remote-r.base, err)
@@ -196,7 +196,7 @@ func TestAWriteOutsideIsRefusedAndChangesNothing(t *testing.T) {
 		if s := r.Stats(); s.RefusedAddress != 4 || s.Writes != 0 {
 			t.Errorf("counters %+v", s)
 		}
-		must(t, c.Write(testContext(t), Piece{[]byte("ok"), r.base}))
+		must(t, c.Write(testContext(t), Piece{Source: []byte("ok"), Remote: r.base}))
 	})
 }
 
