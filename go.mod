@@ -3,6 +3,8 @@ module github.com/kvwitness/kvwitness
 go 1.26.0
 
 require (
+	github.com/chromedp/cdproto v0.160.1
+	github.com/chromedp/chromedp v0.23.1
 	github.com/cilium/ebpf v0.22.0
 	github.com/go-json-experiment/json v1.27.2
 	github.com/grafana/grafana-foundation-sdk/go v0.0.22
@@ -12,6 +14,7 @@ require (
 	github.com/spf13/pflag v1.0.10
 	github.com/spf13/viper v1.21.0
 	github.com/tinylib/msgp v1.6.5
+	go.etcd.io/bbolt v1.5.0
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/term v0.48.0
 )
