@@ -22,4 +22,8 @@
 // something and then nothing for [MaxDelay], and in all for no longer than
 // [HoldLimit], which grows again slowly: an engine that never ends its snapshot
 // costs the others that time once. One that is away holds nobody back.
+//
+// Facts that another node hands on are in order by their times on this node's clock.
+// Such a source has come as far as the other node says with each thing that it
+// sends: what is on its way is waited for, since its absence would accuse.
 package intake

@@ -75,10 +75,20 @@ func (in *Intake) Wake() <-chan struct{} { return in.wake }
 // Open adds a source of facts about inst. standing is asked at each Take how far
 // it is.
 func (in *Intake) Open(inst string, standing func() Standing) *Source {
-	s := &Source{
-		in: in, inst: inst, standing: standing,
-		delay: max(FirstDelay, in.cfg.Slack).Nanoseconds(), last: math.MinInt64, credit: HoldLimit.Nanoseconds(), seen: in.cfg.Now(),
-	}
+	return in.open(&Source{inst: inst, standing: standing, limit: in.cfg.QueueBytes})
+}
+
+// OpenRemote adds a source of facts that another node hands on. While it is live
+// it has come as far as [Source.Heard] says, and its owner, who hears nothing for
+// longer than patience, must say what follows from that and let it be away. At
+// most bytes of its facts wait.
+func (in *Intake) OpenRemote(inst string, patience time.Duration, bytes int, standing func() Standing) *Source {
+	return in.open(&Source{inst: inst, standing: standing, patience: patience.Nanoseconds(), limit: bytes})
+}
+
+func (in *Intake) open(s *Source) *Source {
+	s.in, s.delay, s.credit, s.seen = in, max(FirstDelay, in.cfg.Slack).Nanoseconds(), HoldLimit.Nanoseconds(), in.cfg.Now()
+	s.last, s.lastT, s.came = math.MinInt64, math.MinInt64, math.MinInt64
 	s.room = sync.NewCond(&s.mu)
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -136,7 +146,7 @@ func (in *Intake) reached(sources []*Source, now, passed int64) int64 {
 // earliest is the source whose next fact is; nil: no fact's time has come.
 func earliest(sources []*Source) (first *Source) {
 	for _, s := range sources {
-		if s.next < len(s.due) && (first == nil || s.due[s.next].T < first.due[first.next].T) {
+		if s.next < len(s.due) && (first == nil || s.due[s.next].at < first.due[first.next].at) {
 			first = s
 		}
 	}

@@ -54,14 +54,20 @@ type Source struct {
 	inst     string
 	standing func() Standing
 
+	patience int64 // ns, that another node's word is waited for; 0: it is this node's
+	limit    int   // bytes of the queue
+
 	mu      sync.Mutex
 	room    *sync.Cond // there is some again, or the source is closed
-	queue   []*lifecycle.Fact
+	queue   []placed
 	bytes   int
 	closed  bool
 	stand   Standing
 	began   int64 // when it began to catch up
-	last    int64 // time of the last fact
+	last    int64 // time of the last fact, on this node's clock
+	lastT   int64 // on its own
+	heard   int64 // how far the other node had come when it said the last
+	came    int64 // how far the source had come when it was asked last
 	delay   int64 // with which facts are expected, at least the Slack
 	told    int64 // how far the source says itself that it has come, 0: it does not
 	seen    int64 // when delay was measured last
@@ -69,8 +75,14 @@ type Source struct {
 	arrival ring
 	stats   Stats
 
-	due  []*lifecycle.Fact // whose time has come; of Take's goroutine
-	next int               // of due
+	due  []placed // whose time has come; of Take's goroutine
+	next int      // of due
+}
+
+// placed is a fact with its time on this node's clock.
+type placed struct {
+	*lifecycle.Fact
+	at int64
 }
 
 // size is what a fact takes in memory.
@@ -83,26 +95,50 @@ func size(f *lifecycle.Fact) int {
 }
 
 // Put adds a fact, and waits while the source is full, until ctx ends.
-func (s *Source) Put(ctx context.Context, f *lifecycle.Fact) {
+func (s *Source) Put(ctx context.Context, f *lifecycle.Fact) { s.PutAt(ctx, f, f.T) }
+
+// PutAt is Put for a fact whose time on this node's clock is at, in ns. It reports
+// whether the fact was taken.
+func (s *Source) PutAt(ctx context.Context, f *lifecycle.Fact, at int64) bool {
 	now := s.in.cfg.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := size(f)
-	if why, refused := s.refuse(f.T, now); refused {
+	if why, refused := s.refuse(at, now); refused {
 		s.lose(why)
-		return
+		return false
 	}
-	s.measure(f.T, now)
+	s.measure(at, now)
 	if s.waitForRoom(ctx, n); s.closed || ctx.Err() != nil {
 		s.lose(Closed)
-		return
+		return false
 	}
+	s.add(f, at, now)
+	return true
+}
+
+// Interject adds facts, room or not, that hold from the time on that the source
+// has come to: the judge takes them before whatever comes later. It dates them, on
+// a clock that is ahead of this node's by offset, in ns.
+func (s *Source) Interject(offset int64, facts ...*lifecycle.Fact) {
+	now := s.in.cfg.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := max(s.came, s.last, now-s.in.cfg.Behind.Nanoseconds())
+	for _, f := range facts {
+		at++ // of one time they would have no order
+		f.T = at + offset
+		s.add(f, at, now)
+	}
+}
+
+func (s *Source) add(f *lifecycle.Fact, at, now int64) {
 	s.stats.Put++
 	s.stats.LastPut = now
-	s.last = max(s.last, f.T)
-	s.arrival.add(s.last, now)
-	s.queue = append(s.queue, f)
-	s.bytes += n
+	s.last, s.lastT = max(s.last, at), max(s.lastT, f.T)
+	s.arrival.add(s.lastT, now)
+	s.queue = append(s.queue, placed{f, at})
+	s.bytes += size(f)
 	if len(s.queue) == 1 {
 		select {
 		case s.in.wake <- struct{}{}:
@@ -128,7 +164,7 @@ func (s *Source) lose(why Loss) {
 
 // waitForRoom waits until n more bytes fit, or nothing else waits.
 func (s *Source) waitForRoom(ctx context.Context, n int) {
-	full := func() bool { return s.bytes > 0 && s.bytes+n > s.in.cfg.QueueBytes }
+	full := func() bool { return s.bytes > 0 && s.bytes+n > s.limit }
 	if !full() {
 		return
 	}
@@ -149,6 +185,9 @@ func (s *Source) measure(t, now int64) {
 		return
 	}
 	s.decay(now)
+	if s.patience != 0 {
+		now = s.heard // the way here is not the engine's delay
+	}
 	s.delay = min(max(s.delay, (now-t)*3/2), MaxDelay.Nanoseconds())
 }
 
@@ -178,6 +217,11 @@ func (s *Source) reached(now, passed, slack int64) int64 {
 	stand := s.standing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.came = s.reach(stand, now, passed, slack)
+	return s.came
+}
+
+func (s *Source) reach(stand Standing, now, passed, slack int64) int64 {
 	if s.closed {
 		stand = Away
 	}
@@ -198,17 +242,37 @@ func (s *Source) reached(now, passed, slack int64) int64 {
 		return now
 	}
 	if s.told != 0 {
-		return max(s.told, now-MaxDelay.Nanoseconds())
+		return max(s.told, now-max(MaxDelay.Nanoseconds(), 2*s.patience))
+	}
+	if s.patience != 0 {
+		return max(s.last, min(now, s.heard)-max(s.delay, slack), now-2*s.patience)
 	}
 	return max(s.last, now-max(s.delay, slack))
 }
 
+// Heard tells that the other node had come to t, in ns of this node's clock, when
+// it said what is put next: time passes no further than that, less the delay with
+// which facts came to it, for twice the source's patience.
+func (s *Source) Heard(t int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = max(s.heard, t)
+}
+
 // Reached tells that every fact of before t, in ns, was put in: the source then
-// is waited for by its own word, for MaxDelay at most.
+// is waited for by its own word, for MaxDelay at most, or twice its patience.
 func (s *Source) Reached(t int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.told = max(s.told, t)
+}
+
+// Came is how far the source had come, in ns, when it was asked last: the judge may
+// have let time pass until there.
+func (s *Source) Came() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.came
 }
 
 // quiet reports whether a source that catches up has said something, and then
@@ -222,8 +286,8 @@ func (s *Source) fetch(low int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
-	for n < len(s.queue) && s.queue[n].T <= low {
-		s.bytes -= size(s.queue[n])
+	for n < len(s.queue) && s.queue[n].at <= low {
+		s.bytes -= size(s.queue[n].Fact)
 		n++
 	}
 	s.due, s.next = append(s.due[:0], s.queue[:n]...), 0
@@ -238,8 +302,8 @@ func (s *Source) fetch(low int64) {
 
 // pop is the first fact that is due.
 func (s *Source) pop() *lifecycle.Fact {
-	f := s.due[s.next]
-	s.due[s.next] = nil
+	f := s.due[s.next].Fact
+	s.due[s.next] = placed{}
 	s.next++
 	return f
 }
