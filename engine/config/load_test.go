@@ -88,3 +88,28 @@ func TestPublicAddressesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Promise: how pages move is told by file, variable and flag, and over TCP if nobody
+// says.
+func TestTheWayOfTransferIsTold(t *testing.T) {
+	var s Serve
+	if err := s.Table().Load(Source{}); err != nil || s.Transfer.Verbs || s.Transfer.Device.GID != -1 || s.Transfer.Device.Port != 1 {
+		t.Errorf("%v %+v", err, s.Transfer)
+	}
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("transfer: verbs\nverbs:\n  device: mlx5_1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	table := s.Table()
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	table.Register(flags)
+	if err := flags.Parse([]string{"--verbs-gid", "3"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Load(Source{File: path, Env: []string{"KVENGINE_VERBS_PORT=2"}, Flags: flags}); err != nil {
+		t.Fatal(err)
+	}
+	if d := s.Transfer.Device; !s.Transfer.Verbs || d.Device != "mlx5_1" || d.Port != 2 || d.GID != 3 {
+		t.Errorf("%+v", s.Transfer)
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/process"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/engine/transfer/verbs"
 	"github.com/kvwitness/kvwitness/kernels/reference"
 )
 
@@ -64,6 +65,10 @@ func (s *Serve) Table() Table {
 		number("bootstrap-port", 8998, 0, maxPort, "port at which prefill serves bootstrap; 0: any", &s.BootstrapPort),
 		text("bootstrap-at", "", "address at which rank 0 serves bootstrap (prefill ranks beyond it)", &s.BootstrapAt),
 		list("prefill", "bootstrap addresses of the prefills that may write here (decode)", &s.Prefills),
+		choice("transfer", "tcp", "how pages move from prefill to decode, the same on both", &s.Transfer.Verbs, map[string]bool{"tcp": false, "verbs": true}, "tcp", "verbs"),
+		text("verbs.device", "", "RDMA device, as ibv_devices names it; empty: the first", &s.Transfer.Device.Device),
+		number("verbs.port", 1, 1, 255, "port of the RDMA device", &s.Transfer.Device.Port),
+		number("verbs.gid", verbs.AnyGID, verbs.AnyGID, 255, "index of the port's GID; -1: the first that stands for an IPv4 address", &s.Transfer.Device.GID),
 		number("rank", 0, 0, 63, "which of the ranks this prefill is", &w.Rank),
 		number("ranks", 1, 1, 64, "how many prefill ranks bring a share of each page", &w.Ranks),
 		text("model", "induction-bytes", "name under which the model is served", &s.Model),

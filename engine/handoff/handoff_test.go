@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -240,5 +241,42 @@ func TestPartsOfPagesDoNotArrive(t *testing.T) {
 	}
 	if len(got) != 1 {
 		t.Fatalf("arrived %+v", got)
+	}
+}
+
+// Promise: where bytes come uncounted, a page has arrived when its writer's tag stands
+// in every layer that this writer brings, and counts once; another generation's tag,
+// or one that is missing in a layer, is not it.
+func TestStampedPagesArriveUncounted(t *testing.T) {
+	m := half(t, 2)
+	var got []scheduler.Arrived
+	a := NewArrivals(m, "p", 1, func(e scheduler.Arrived) { got = append(got, e) })
+	a.Expect(1, []kvcache.PageID{2, 4, 5}, []kvcache.Gen{7, 8, 9}, 2*pageTokens+3)
+	first, end := layersOf(1, 2, len(m.Pages.Tags()))
+	stamp := func(page, gen int, layers ...int) {
+		for _, l := range layers {
+			m.Pages.SetWritten(l, page, backend.Tag(gen))
+		}
+	}
+	all := func() (layers []int) {
+		for l := first; l < end; l++ {
+			layers = append(layers, l)
+		}
+		return layers
+	}()
+	stamp(2, 6, all...)              // as it was before
+	stamp(4, 8, all[:len(all)-1]...) // not in every layer
+	a.Sweep()
+	if len(got) != 0 {
+		t.Fatalf("arrived %+v", got)
+	}
+	stamp(4, 8, all...)
+	stamp(5, 9, all...)
+	a.Sweep()
+	a.Sweep()
+	slices.SortFunc(got, func(x, y scheduler.Arrived) int { return x.First - y.First })
+	want := []scheduler.Arrived{{Room: 1, Peer: "p", First: 1, Count: 1, Tokens: pageTokens}, {Room: 1, Peer: "p", First: 2, Count: 1, Tokens: 3}}
+	if !slices.Equal(got, want) {
+		t.Errorf("arrived %+v, want %+v", got, want)
 	}
 }

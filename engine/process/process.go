@@ -20,6 +20,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/control"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/engine/transfer/verbs"
 	"github.com/kvwitness/kvwitness/engine/worker"
 )
 
@@ -37,6 +38,8 @@ type Config struct {
 	Prefills      []string // bootstrap addresses (decode)
 	Keys          *api.Keys
 	Model         string
+	// Transfer is how pages move from prefill to decode. Both must use the same.
+	Transfer Transfer
 	// Witness makes the one that hears of the lifecycle, given the instance's name
 	// and the endpoint to say in server_info; nil: nobody does.
 	Witness func(instance string) (Witness, error)
@@ -66,6 +69,7 @@ type Process struct {
 	done chan struct{}
 
 	witness Witness
+	device  verbs.Device // nil: bytes go over TCP
 }
 
 // Start opens everything and serves.
@@ -100,40 +104,42 @@ func (p *Process) URL() string { return p.url }
 func (p *Process) open(ctx context.Context, c Config, a *api.Config, port int) error {
 	wc := c.Worker
 	wc.Log = c.Log
-	closing := func() error { return nil }
+	closing := p.closeDevice
+	way, err := p.way(c)
+	if err != nil {
+		return err
+	}
 	switch wc.Role {
 	case scheduler.Unified:
 		p.Control = net.JoinHostPort(c.Host, strconv.Itoa(port))
 	case scheduler.Prefill:
 		end, err := control.BindPrefill(ctx, control.PrefillConfig{
-			Host: c.Host, Port: c.ControlPort, BootstrapPort: c.BootstrapPort, BootstrapAt: c.BootstrapAt, HTTPPort: port, Log: c.Log,
+			Host: c.Host, Port: c.ControlPort, BootstrapPort: c.BootstrapPort, BootstrapAt: c.BootstrapAt, HTTPPort: port, Transfer: way, Log: c.Log,
 		})
 		if err != nil {
-			return err
+			return errors.Join(err, closing())
 		}
 		p.Control, p.Bootstrap, p.Peers = end.Address(), end.Bootstrap(), end.Connected
-		wc.Link, closing = end.Start, end.Close
+		wc.Link, closing = end.Start, func() error { return errors.Join(end.Close(), p.closeDevice()) }
 		a.Bootstrap = p.Bootstrap
 		_, text, _ := net.SplitHostPort(p.Bootstrap)
 		a.BootstrapPort, _ = strconv.Atoi(text)
 	case scheduler.Decode:
-		end, err := control.BindDecode(ctx, control.DecodeConfig{Host: c.Host, Port: c.ControlPort, Prefills: c.Prefills, Log: c.Log})
+		end, err := control.BindDecode(ctx, control.DecodeConfig{Host: c.Host, Port: c.ControlPort, Prefills: c.Prefills, Transfer: way, Log: c.Log})
 		if err != nil {
-			return err
+			return errors.Join(err, closing())
 		}
 		p.Control, p.Peers = end.Address(), end.Connected
-		wc.Link, closing, a.Peers = end.Start, end.Close, end.Peers
-		a.Prefills = end.Prefills
+		wc.Link, closing = end.Start, func() error { return errors.Join(end.Close(), p.closeDevice()) }
+		a.Peers, a.Prefills = end.Peers, end.Prefills
 	}
 	a.Control, wc.Instance = p.Control, p.Control
 	if c.Witness != nil {
-		var err error
 		if p.witness, err = c.Witness(wc.Instance); err != nil {
 			return errors.Join(err, closing())
 		}
 		wc.Witness, a.Events = p.witness.Teller, p.witness.Endpoint
 	}
-	var err error
 	if p.Worker, err = worker.New(wc); err != nil {
 		return errors.Join(err, closing(), p.endWitness())
 	}
@@ -162,5 +168,5 @@ func (p *Process) Stop(ctx context.Context) error {
 func (p *Process) Close() error {
 	err := errors.Join(p.web.Close(), p.Worker.Close())
 	<-p.done
-	return errors.Join(err, p.endWitness())
+	return errors.Join(err, p.closeDevice(), p.endWitness())
 }

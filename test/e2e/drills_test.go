@@ -24,6 +24,7 @@ type exercise struct {
 	delay   time.Duration
 	pages   int
 	chunk   int
+	by      func(testing.TB, setup) setup // how bytes move; nil: over TCP
 	play    func(t *testing.T, c *cluster) fate
 }
 
@@ -66,7 +67,11 @@ func (e exercise) begin(t *testing.T, d scheduler.Drill, keep ...scheduler.Prote
 		c.keys = keys
 		return c
 	}
-	c, err := disaggregated(t, change)
+	var settings setup = change
+	if e.by != nil {
+		settings = e.by(t, change)
+	}
+	c, err := disaggregated(t, settings)
 	if err != nil {
 		t.Fatal(err)
 	}
