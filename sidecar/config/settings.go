@@ -70,6 +70,7 @@ var settings = []setting{
 	text("listen", "127.0.0.1:9464", "address of metrics, health and API, HOST:PORT", func(c *Config) *string { return &c.Sidecar.Listen }),
 	text("token_file", "", "file with the token that metrics and API ask for; needed beyond private addresses", func(c *Config) *string { return &c.Sidecar.TokenFile }),
 	text("engine_key_file", "", "file with the API key to show to engines; empty: none", func(c *Config) *string { return &c.Sidecar.EngineKeyFile }),
+	text("engine_ca_file", "", "file with the authorities that may vouch for engines at https; empty: the system's", func(c *Config) *string { return &c.Sidecar.EngineCAFile }),
 	boolean("shadow", "report everything and wake nobody", func(c *Config) *bool { return &c.Sidecar.Shadow }),
 	text("record", "", "also write all facts to this trace file; older ones get a number", func(c *Config) *string { return &c.Sidecar.Record }),
 	count("record_bytes", 64<<20, 1<<16, 1<<40, "size at which a trace file is put aside", func(c *Config) *int { return &c.Sidecar.RecordBytes }),

@@ -25,6 +25,7 @@ type Sidecar struct {
 	Listen        string
 	TokenFile     string
 	EngineKeyFile string
+	EngineCAFile  string
 	Shadow        bool
 	Record        string
 	RecordBytes   int

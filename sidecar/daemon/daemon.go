@@ -67,6 +67,7 @@ type Daemon struct {
 	claims  sync.Mutex
 	named   []config.Engine
 	claimed map[string]string // instance to the engine that is followed as it
+	silent  map[string]bool   // engines that have no lifecycle stream
 }
 
 // clockOrigin is one moment on the node's monotonic clock and on Go's, which is the same
@@ -105,7 +106,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		log: o.Log, load: o.Load, level: o.Level, node: node, key: key, cfg: o.Config, origin: o.Origin,
-		claimed: map[string]string{}, named: s.Engines, reloadOK: true, reloadAt: time.Now(),
+		claimed: map[string]string{}, silent: map[string]bool{}, named: s.Engines, reloadOK: true, reloadAt: time.Now(),
 		in: intake.New(intake.Config{Now: now, Slack: s.Slack, Ahead: s.Ahead, Behind: s.Behind}),
 	}
 	d.shadow.Store(s.Shadow)
@@ -123,7 +124,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 		found: m.Found, shadow: d.shadow.Load, now: now,
 	}
 	if len(s.Watch) > 0 {
-		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, followed: d.follows, paths: map[path]bool{}}
+		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, followed: d.follows, paths: map[path]sight{}}
 	}
 	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
 		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ type engine struct {
 func (d *Daemon) follow(ctx context.Context, want []config.Engine) {
 	d.claims.Lock()
 	d.named = want
+	maps.DeleteFunc(d.silent, func(name string, _ bool) bool {
+		return !slices.ContainsFunc(want, func(e config.Engine) bool { return e.Name == name })
+	})
 	d.claims.Unlock()
 	var kept []*engine
 	var gone []*engine
@@ -52,8 +56,9 @@ func (d *Daemon) begin(ctx context.Context, e config.Engine) {
 	s := &d.cfg.Sidecar
 	f, err := follow.New(follow.Config{
 		Name: e.Name, URL: e.URL, Instance: e.Instance, Events: e.Events, Replay: e.Replay,
-		Node: d.node, Dir: s.EventsDir, Key: d.key, Poll: s.Poll, SnapshotBytes: s.SnapshotBytes, Pages: s.EnginePages, Log: d.log,
+		Node: d.node, Dir: s.EventsDir, Key: d.key, CA: s.EngineCAFile, Now: now, Poll: s.Poll, SnapshotBytes: s.SnapshotBytes, Pages: s.EnginePages, Log: d.log,
 		Claim: func(instance string) bool { return d.claim(instance, e.Name) }, Release: func(instance string) { d.release(instance, e.Name) },
+		Streamless: func() { d.streamless(e.Name) },
 	}, d.in)
 	if err != nil { // the configuration lets no such URL pass
 		d.log.Error("an engine cannot be followed", "engine", e.Name, "error", err)
@@ -77,6 +82,7 @@ func (d *Daemon) claim(instance, name string) bool {
 		return false
 	}
 	d.claimed[instance] = name
+	delete(d.silent, name)
 	return true
 }
 
@@ -86,7 +92,15 @@ func (d *Daemon) follows(instance string) bool {
 	d.claims.Lock()
 	defer d.claims.Unlock()
 	_, taken := d.claimed[instance]
-	return taken || len(d.claimed) < len(d.named)
+	return taken || len(d.claimed)+len(d.silent) < len(d.named)
+}
+
+// streamless notes that an engine has no lifecycle stream: nobody waits to hear
+// which instance it is, and what it says on the wire is news.
+func (d *Daemon) streamless(name string) {
+	d.claims.Lock()
+	defer d.claims.Unlock()
+	d.silent[name] = true
 }
 
 func (d *Daemon) release(instance, name string) {

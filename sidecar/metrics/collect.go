@@ -10,6 +10,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
 )
 
@@ -141,8 +142,8 @@ func (e emitter) pages(s *follow.Status) {
 			}
 		}
 	}
-	e.maybe(poolTokens, s.Poll.PoolTokens, s.Name)
-	e.maybe(contexts, s.Poll.ContextTokens, s.Name, "declared")
+	e.maybe(poolTokens, s.Poll.Pool, s.Name)
+	e.maybe(contexts, s.Poll.Context, s.Name, "declared")
 	e.maybe(contexts, s.Poll.Effective, s.Name, "effective")
 }
 
@@ -180,18 +181,18 @@ func (e emitter) sight(s *follow.Status) {
 		e.put(coverage, number(source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh ||
 			source == lifecycle.TCP.String() && e.Covered[s.Instance]), s.Name, source)
 	}
-	for p := range follow.NumEndpoint {
+	for p := range engineinfo.NumEndpoint {
 		e.put(polls, float64(s.Poll.OK[p]), s.Name, p.String(), "ok")
 		e.put(polls, float64(s.Poll.Failed[p]), s.Name, p.String(), "failed")
 	}
 }
 
-// protections says their states: what the stream said, else what server_info does.
+// protections says their states: what the stream said, else what the endpoints do.
 func (e emitter) protections(s *follow.Status) {
-	for i, name := range follow.Protections {
+	for i, name := range engineinfo.Protections {
 		state := s.Said.Protections[i]
 		if !state.Has {
-			state = s.Poll.Protections[i]
+			state.V = s.Poll.Protections[i].State()
 		}
 		for v := lifecycle.StateUnknown; v <= lifecycle.StateUnsupported; v++ {
 			e.put(protection, number(state.V == v), s.Name, name, v.String())

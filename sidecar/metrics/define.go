@@ -6,6 +6,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
 )
 
@@ -82,9 +83,9 @@ var (
 	ofSource    = Label{"source", []string{"lifecycle", "http", "rdma", "tcp", "cuda", "nvml"}}
 	ofStanding  = Label{"standing", []string{subscribe.Waiting.String(), subscribe.CatchingUp.String(), subscribe.Live.String()}}
 	ofEvent     = Label{"event", []string{"snapshot", "replay", "retry", "gap", "restart", "silence"}}
-	ofProtects  = Label{"protection", follow.Protections[:]}
+	ofProtects  = Label{"protection", engineinfo.Protections[:]}
 	ofProtState = Label{"state", []string{lifecycle.StateUnknown.String(), lifecycle.StateRan.String(), lifecycle.StateOff.String(), lifecycle.StateUnsupported.String()}}
-	ofEndpoint  = Label{"endpoint", named(follow.NumEndpoint)}
+	ofEndpoint  = Label{"endpoint", named(engineinfo.NumEndpoint)}
 	ofResult    = Label{"result", []string{"ok", "failed"}}
 	ofSink      = Label{"sink", []string{"lines", "record"}}
 )
@@ -113,8 +114,8 @@ var (
 	released   = counter("pages_released_total", "References on pages that ended, of requests (live) and of the prefix cache (cached).", ofEngine, ofHolder)
 	poolSize   = gauge("pool_size_pages", "Pages of the engine's pools of a kind.", ofEngine, ofPool)
 	poolPages  = gauge("pool_pages", "The engine's own count of its pages, when it told it last.", ofEngine, ofPool, ofState)
-	poolTokens = gauge("pool_capacity_tokens", "Tokens that the pool can hold, as server_info says.", ofEngine)
-	contexts   = gauge("context_tokens", "The context as declared (server_info) and as served (models).", ofEngine, ofContext)
+	poolTokens = gauge("pool_capacity_tokens", "Tokens that requests can have of the pool, as the engine's endpoints say.", ofEngine)
+	contexts   = gauge("context_tokens", "The context as declared (server_info, metrics) and as served (models).", ofEngine, ofContext)
 	protection = gauge("protection_state", "1 for the state that a protection is in. Only ran counts as one.", ofEngine, ofProtects, ofProtState)
 
 	seen      = counter("facts_seen_total", "Facts that came, or are known to be missing.", ofEngine)

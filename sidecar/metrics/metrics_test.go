@@ -23,7 +23,7 @@ func full(engines int) Reading {
 	for i := range engines {
 		s := follow.Status{Name: fmt.Sprint("engine-", i)}
 		s.Queue.LastPut = 4e9
-		s.Poll.PoolTokens, s.Poll.ContextTokens, s.Poll.Effective = lifecycle.Some(int64(1)), lifecycle.Some(int64(2)), lifecycle.Some(int64(3))
+		s.Poll.Pool, s.Poll.Context, s.Poll.Effective = lifecycle.Some(int64(1)), lifecycle.Some(int64(2)), lifecycle.Some(int64(3))
 		for k := range s.Said.Pools {
 			s.Said.Pools[k] = follow.Pool{Open: true, Pages: 17000, Audit: lifecycle.Some(lifecycle.Audit{Free: 5})}
 		}

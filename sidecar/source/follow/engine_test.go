@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle/stream"
 	"github.com/kvwitness/kvwitness/engine/zmtp"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
+	"github.com/kvwitness/kvwitness/test/attach"
 )
 
 // engine is one that says what a test wants.
@@ -134,13 +136,27 @@ type follower struct {
 	heard atomic.Uint64
 	last  atomic.Pointer[lifecycle.Fact]
 	stop  func()
+
+	mu    sync.Mutex
+	facts []*lifecycle.Fact
 }
+
+func (f *follower) all() []*lifecycle.Fact {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.facts)
+}
+
+// handler answers as the engine of the moment does.
+type handler func() *attach.Answers
+
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) { h().ServeHTTP(w, r) }
 
 func follow(t testing.TB, cfg Config) *follower {
 	t.Helper()
 	in := intake.New(intake.Config{Now: start})
 	cfg.Log = slog.New(slog.DiscardHandler)
-	cfg.Poll, cfg.SnapshotBytes = 20*time.Millisecond, 1<<20
+	cfg.Poll, cfg.SnapshotBytes, cfg.Now = 20*time.Millisecond, 1<<20, start
 	if cfg.Pages == 0 {
 		cfg.Pages = 1000
 	}
@@ -155,8 +171,11 @@ func follow(t testing.TB, cfg Config) *follower {
 	wg.Go(func() {
 		for ctx.Err() == nil {
 			in.Take(func(f *lifecycle.Fact) {
-				fl.heard.Add(1)
+				fl.mu.Lock()
+				fl.facts = append(fl.facts, f)
+				fl.mu.Unlock()
 				fl.last.Store(f)
+				fl.heard.Add(1)
 			})
 			time.Sleep(time.Millisecond)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/engine/zmtp"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 )
 
 // Bounds of a Follower.
@@ -38,13 +39,18 @@ type Config struct {
 	Node                                string // where it runs
 	Dir                                 string // of the sockets; "": the default one
 	Key                                 string // to show at its HTTP endpoints; "": none
+	CA                                  string // file of the authorities that may vouch for them; "": the system's
 	Poll                                time.Duration
 	SnapshotBytes, Pages                int
 	Log                                 *slog.Logger
+	Now                                 func() int64 // the node's clock in ns, that of the facts
 	// Claim is asked whether the engine may be this instance; what is claimed
 	// stays so until Release. Both may be nil.
 	Claim   func(instance string) bool
 	Release func(instance string)
+	// Streamless is told that the engine is one that has no lifecycle stream. It may
+	// be nil, and be called again.
+	Streamless func()
 }
 
 // target is what is subscribed to.
@@ -54,8 +60,11 @@ type target struct{ instance, events, replay string }
 type Follower struct {
 	cfg    Config
 	in     *intake.Intake
-	poll   *poller // nil: the engine has no URL
+	poll   *engineinfo.Client // nil: the engine has no URL
 	target chan target
+
+	http        announcer
+	httpRefused atomic.Uint64 // facts of it, beyond the bounds of one engine
 
 	out  atomic.Uint64 // facts that the subscription handed on
 	lost [firstOfIntake]atomic.Uint64
@@ -65,7 +74,7 @@ type Follower struct {
 	source  *intake.Source
 	guard   *guard
 	past    Status // counts of the subscriptions before
-	polled  Poll
+	polled  engineinfo.Poll
 	been    map[string]struct{} // instances that the engine has had
 }
 
@@ -74,7 +83,7 @@ func New(cfg Config, in *intake.Intake) (*Follower, error) {
 	f := &Follower{cfg: cfg, in: in, target: make(chan target, 1), guard: newGuard(cfg.Pages), been: map[string]struct{}{}}
 	if cfg.URL != "" {
 		var err error
-		if f.poll, err = newPoller(cfg.URL, cfg.Key); err != nil {
+		if f.poll, err = engineinfo.New(engineinfo.Config{URL: cfg.URL, Key: cfg.Key, CA: cfg.CA}); err != nil {
 			return nil, err
 		}
 	}
@@ -279,6 +288,7 @@ func (f *Follower) Status() Status {
 		s.Lost[l] += f.lost[l].Load()
 	}
 	s.Handled = s.Handled - min(s.Handled, out) + s.Queue.Taken
+	f.addAnnounced(&s)
 	s.Said = f.guard.read()
 	return s
 }
@@ -294,6 +304,11 @@ func (f *Follower) aim(t target) {
 
 // pollOn asks the engine at each interval, more often until it answers.
 func (f *Follower) pollOn(ctx context.Context) {
+	defer func() {
+		if f.http.source != nil {
+			f.http.source.Close()
+		}
+	}()
 	wait := firstPoll
 	for {
 		answered := f.pollOnce(ctx)
@@ -311,25 +326,27 @@ func (f *Follower) pollOnce(ctx context.Context) bool {
 	f.mu.Lock()
 	before := f.polled
 	f.mu.Unlock()
-	after, err := f.poll.ask(ctx, before)
+	after := f.poll.Ask(ctx, before)
 	if ctx.Err() != nil {
 		return false
 	}
 	f.mu.Lock()
 	f.polled = after
 	f.mu.Unlock()
-	if err != nil {
+	if err := errors.Join(after.Errors[:]...); err != nil {
 		f.cfg.Log.Debug("an engine was asked in vain", "engine", f.cfg.Name, "error", err)
 	}
-	switch {
-	case after.OK[ServerInfo] == before.OK[ServerInfo]:
-		return false
-	case f.cfg.Instance != "":
-		return true
-	case after.instance == "":
+	if !after.Fresh {
 		return false
 	}
-	t, err := f.discovered(&after)
+	f.announce(ctx, &after.Info)
+	if f.cfg.Instance != "" || after.Instance == "" {
+		return true
+	}
+	if after.Errors[engineinfo.ServerInfo] != nil {
+		return false
+	}
+	t, err := f.discovered(&after.Info)
 	if err != nil {
 		f.refuse(err)
 		return false
@@ -342,14 +359,14 @@ var errEndpoint = errors.New("the endpoint that the engine names is not that of 
 
 // discovered is what an engine says that it is. An endpoint that it names must
 // be the file that its instance's socket has.
-func (f *Follower) discovered(p *Poll) (target, error) {
-	t := target{p.instance, f.cfg.Events, f.cfg.Replay}
-	if t.events != "" || p.events == "" {
+func (f *Follower) discovered(p *engineinfo.Info) (target, error) {
+	t := target{p.Instance, f.cfg.Events, f.cfg.Replay}
+	if t.events != "" || p.Events == "" {
 		return t, nil
 	}
-	path, ipc := strings.CutPrefix(p.events, "ipc://")
-	events, replay, err := stream.Endpoints(filepath.Dir(path), p.instance)
-	if !ipc || err != nil || events != p.events {
+	path, ipc := strings.CutPrefix(p.Events, "ipc://")
+	events, replay, err := stream.Endpoints(filepath.Dir(path), p.Instance)
+	if !ipc || err != nil || events != p.Events {
 		return t, errEndpoint
 	}
 	t.events, t.replay = events, replay

@@ -14,6 +14,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/stream"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 )
 
 // shortDir is a folder whose sockets have names that are short enough.
@@ -61,7 +62,7 @@ func TestAnEngineIsFollowedByItsURLAlone(t *testing.T) {
 	}
 	waitFor(t, "the models", func() bool { return f.Status().Poll.Effective.Has })
 	s := f.accounted(t)
-	if s.Poll.PoolTokens.V != 680 || s.Poll.ContextTokens.V != 1048 || s.Poll.Effective.V != 512 || s.State != subscribe.Live || s.Epoch != 1 {
+	if s.Poll.Pool.V != 680 || s.Poll.Context.V != 1048 || s.Poll.Effective.V != 512 || s.State != subscribe.Live || s.Epoch != 1 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -123,14 +124,16 @@ func TestAnswersThatAreNoneAreCountedAndBounded(t *testing.T) {
 	for name, raw := range map[string]func(w http.ResponseWriter, r *http.Request){
 		"no JSON": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("{")) },
 		"a text": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"max_total_num_tokens":"many","data":3}`))
+			_, _ = w.Write([]byte(`"many"`))
 		},
 		"an error": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
 		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
 		},
-		"hangs up":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"never ends": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte(" "), 2*MaxAnswer)) },
+		"hangs up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"never ends": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(bytes.Repeat([]byte(" "), 2*engineinfo.MaxAnswer))
+		},
 	} {
 		e.mu.Lock()
 		e.raw = raw
@@ -138,32 +141,11 @@ func TestAnswersThatAreNoneAreCountedAndBounded(t *testing.T) {
 		before := f.Status().Poll.Failed
 		waitFor(t, name, func() bool {
 			after := f.Status().Poll.Failed
-			return after[ServerInfo] > before[ServerInfo]+1 && after[Models] > before[Models]+1
+			return after[engineinfo.ServerInfo] > before[engineinfo.ServerInfo]+1 && after[engineinfo.Models] > before[engineinfo.Models]+1
 		})
 	}
-	if s := f.Status(); s.Poll.PoolTokens.V != 680 || s.Instance != "i" {
+	if s := f.Status(); s.Poll.Pool.V != 680 || s.Instance != "i" {
 		t.Errorf("what was known is gone: %+v", s.Poll)
-	}
-}
-
-func TestImpossibleNumbersAreNotTaken(t *testing.T) {
-	e := newEngine(t, shortDir(t), "i")
-	e.say("max_total_num_tokens", -1)
-	e.say("context_length", 1<<50)
-	e.say("protections", map[string]any{
-		"page-tags": map[string]any{"on": true, "ran": 3}, "pool-gate": map[string]any{"on": true}, "layout-check": map[string]any{}, "luck": map[string]any{"on": true},
-	})
-	f := follow(t, Config{Name: "a", URL: e.web.URL})
-	waitFor(t, "an answer", func() bool { return !f.Status().Poll.At.IsZero() })
-	p := f.Status().Poll
-	if p.PoolTokens.Has || p.ContextTokens.Has {
-		t.Errorf("%+v", p)
-	}
-	for i, name := range Protections {
-		want, said := map[string]lifecycle.State{"page-tags": lifecycle.StateRan, "pool-gate": lifecycle.StateUnknown, "layout-check": lifecycle.StateOff}[name]
-		if p.Protections[i].Has != said || p.Protections[i].V != want {
-			t.Errorf("%s: %+v", name, p.Protections[i])
-		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 )
 
 // Bounds of what one engine may name. The judge has the same bounds over all
@@ -44,12 +45,6 @@ func kindOf(pool string) Kind {
 	return OtherKind
 }
 
-// Protections that are known by name; an engine's others are not shown.
-var Protections = [...]string{
-	"pool-gate", "admission-reject", "handoff-compare", "drain-before-release", "page-tags", "handoff-digest",
-	"domain-in-key", "drop-late-work", "written-first", "single-release", "layout-check",
-}
-
 // Pool is what an engine says of its pools of one kind, in pages.
 type Pool struct {
 	Open  bool
@@ -74,7 +69,7 @@ type Pages struct {
 type Said struct {
 	Pages       Pages
 	Pools       [NumKind]Pool
-	Protections [len(Protections)]lifecycle.Opt[lifecycle.State]
+	Protections [engineinfo.NumProtection]lifecycle.Opt[lifecycle.State]
 }
 
 // guard looks at each fact as it passes: it counts, and refuses what is beyond
@@ -126,7 +121,7 @@ func (g *guard) pass(f *lifecycle.Fact) (why Loss, refused bool) {
 			g.sum()
 		}
 	case lifecycle.Protection:
-		for i, name := range Protections {
+		for i, name := range engineinfo.Protections {
 			if name == f.Protection {
 				g.said.Protections[i] = lifecycle.Some(f.State)
 			}

@@ -3,6 +3,7 @@ package follow
 import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 )
 
 // Loss says at which stage facts of an engine were lost, and why: those of the
@@ -60,7 +61,7 @@ type Status struct {
 	Socket                                                         Fullness // messages that wait in the SUB socket
 	Queue                                                          intake.Stats
 	Said                                                           Said
-	Poll                                                           Poll
+	Poll                                                           engineinfo.Poll
 	Instances                                                      int // that the engine has had
 	Refused                                                        string
 }
