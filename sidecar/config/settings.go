@@ -84,6 +84,16 @@ var settings = []setting{
 	duration("behind", "30s", "how far behind the node's clock a fact may be before it is refused", func(c *Config) *time.Duration { return &c.Sidecar.Behind }),
 	count("snapshot_bytes", 64<<20, 1<<16, 1<<30, "bytes of one snapshot of an engine", func(c *Config) *int { return &c.Sidecar.SnapshotBytes }),
 	count("engine_pages", 5<<19, 1, maxLimit, "pages over all pools of one engine", func(c *Config) *int { return &c.Sidecar.EnginePages }),
+	text("evidence", "", "folder in which incidents are kept; empty: they are not", func(c *Config) *string { return &c.Sidecar.Evidence.Dir }),
+	count("evidence_bytes", 128<<20, 16<<20, 1<<40, "size of the evidence on disk", func(c *Config) *int { return &c.Sidecar.Evidence.Bytes }),
+	count("evidence_days", 90, 1, 3650, "days for which evidence is kept", func(c *Config) *int { return &c.Sidecar.Evidence.Days }),
+	count("evidence_memory", 24<<20, 1<<20, 1<<34, "bytes of facts that are remembered for the evidence of what comes", func(c *Config) *int { return &c.Sidecar.Evidence.Memory }),
+	alertmanagers(),
+	alertLabels(),
+	text("alertmanager_token_file", "", "file with the token to show to Alertmanagers; empty: none", func(c *Config) *string { return &c.Sidecar.Alerts.TokenFile }),
+	text("alertmanager_ca_file", "", "file with the authorities that may vouch for Alertmanagers; empty: the system's", func(c *Config) *string { return &c.Sidecar.Alerts.CAFile }),
+	pageURL(),
+	hosts(),
 }
 
 // maxDuration is the longest time that may be set: longer ones are mistakes.

@@ -37,6 +37,8 @@ type Sidecar struct {
 	SnapshotBytes int
 	EnginePages   int
 	Watch         []string // processes to watch from outside: rules of sidecar/attach
+	Evidence      Evidence
+	Alerts        Alerts
 }
 
 // Engine is one engine that is followed. Either URL or Instance is known: an
