@@ -80,6 +80,9 @@ func (l *Ledger) premature(h held) bool {
 	if h.inst == nil || h.inst.outdated(h.f) {
 		return false
 	}
+	if h.inst.ofAnother(h.f) {
+		return true // its epoch may be opened in this batch
+	}
 	c := l.resolve(h.inst, h.f)
 	if c.void {
 		return true // what it names may be opened in this batch

@@ -40,7 +40,7 @@ func (l *Ledger) handoff(rm *room, recv *instance) *handoff {
 	if h := rm.into(recv); h != nil {
 		return h
 	}
-	h := &handoff{room: rm, recv: recv, req: rm.on(recv)}
+	h := &handoff{room: rm, recv: recv, req: rm.on(recv), latecomer: slices.Contains(rm.begunBefore, recv)}
 	rm.handoffs = append(rm.handoffs, h)
 	recv.waiting[h] = struct{}{}
 	return h
@@ -76,6 +76,10 @@ func (rm *room) receiverSpoke() bool {
 func (h *handoff) receives() bool {
 	return h.startedByReceiver() || h.began != 0 && !h.room.receiverSpoke()
 }
+
+// waits reports whether it is still to be judged: of one that only seemed to be
+// one, as another instance receives, there is nothing to judge.
+func (h *handoff) waits() bool { return !h.judged && (!h.room.begun() || h.receives()) }
 
 // covered reports whether the handoff's incoming data are seen completely: for
 // each sender, since before its first transfer_started (hard case 2).
@@ -156,29 +160,80 @@ func (h *handoff) ended() bool {
 // goesOn reports whether the receiver's request has not ended, as far as known.
 func (h *handoff) goesOn() bool { return h.req != nil && !h.req.ended }
 
-// allNamed reports whether the receiver named as many pages as its tokens owe: one
-// that names its pages chunk by chunk has more to come, however long that takes.
+// allNamed reports whether the receiver named as many pages as its tokens owe, and
+// of each pool all for as many senders: one that names its pages chunk by chunk has
+// more to come, however long that takes.
 func (l *Ledger) allNamed(h *handoff) bool {
 	if h.dummy() {
 		return true
+	}
+	if !h.namedEvenly() {
+		return false
 	}
 	for _, pl := range h.recv.pools {
 		if pl == nil || pl.Owes == lifecycle.OwesNone {
 			continue
 		}
-		o := l.owedByTokens(h, pl)
-		owed := o.unnamed
-		for _, p := range o.pages {
-			if page := &pl.pages[p.at]; page.born > p.tick || page.flags&local == 0 {
-				owed++
-			}
-		}
-		named := int64(len(h.targetsIn(pl)))
-		if owed > named && (h.req == nil || h.req.wire && named > 0 || givenIn(h.req.given, pl.index) > 0) {
+		if named := int64(len(h.targetsIn(pl))); l.owesMore(h, pl, named) {
 			return false
 		}
 	}
 	return true
+}
+
+// namedEvenly reports whether the receiver named the pages of each pool for as many
+// senders: where several write one page, each is to write its part of the others.
+func (h *handoff) namedEvenly() bool {
+	other := func(t *transfer) bool { return t.send != h.transfers[0].send }
+	if !slices.ContainsFunc(h.transfers, other) {
+		return true
+	}
+	bySender := map[*instance]map[pageOf]struct{}{}
+	for _, t := range h.transfers {
+		if t.recvTick == 0 {
+			continue // it named none; they are those that bytes arrived in
+		}
+		if bySender[t.send] == nil {
+			bySender[t.send] = map[pageOf]struct{}{}
+		}
+		collect(bySender[t.send], t.targets)
+	}
+	writers := map[pageOf]int{}
+	for _, pages := range bySender {
+		for p := range pages {
+			writers[p]++
+		}
+	}
+	most := map[*pool]int{}
+	for p, n := range writers {
+		most[p.pool] = max(most[p.pool], n)
+	}
+	for p, n := range writers {
+		if n < most[p.pool] {
+			return false
+		}
+	}
+	return true
+}
+
+// owesMore reports whether the tokens owe more pages of a pool than were named. What
+// a receiver that is known from the wire alone was given is what it named.
+func (l *Ledger) owesMore(h *handoff, pl *pool, named int64) bool {
+	if !h.recv.engine {
+		first, last := h.owedRange(pl, h.promptTokens().Or(0))
+		return named > 0 && last-first > named
+	}
+	if h.req == nil || givenIn(h.req.given, pl.index) == 0 {
+		return false
+	}
+	o := l.owedByTokens(h, pl)
+	owed := o.unnamed
+	for _, p := range o.pages {
+		if page := &pl.pages[p.at]; page.born > p.tick || page.flags&local == 0 {
+			owed++
+		}
+	}
+	return owed > named
 }
 
 // settleLater judges the handoff a settle time after the last transfer of its
@@ -241,7 +296,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	if h.judged {
 		return
 	}
-	if h.room.begun() && !h.receives() {
+	if !h.waits() {
 		h.judged = true // the receiver is another (hard case 3)
 		delete(h.recv.waiting, h)
 		return

@@ -51,7 +51,7 @@ func (l *Ledger) instance(name, node string) *instance {
 	inst := &instance{
 		name: name, node: node, step: -1,
 		byName: map[string]*pool{}, reqs: map[string]*request{},
-		running: map[*transfer]struct{}{}, waiting: map[*handoff]struct{}{},
+		past: map[uint64]struct{}{}, running: map[*transfer]struct{}{}, waiting: map[*handoff]struct{}{},
 		layoutSeen: map[*instance]struct{}{},
 	}
 	l.insts[name] = inst
@@ -69,12 +69,23 @@ func (i *instance) promises(ev lifecycle.Ev) bool {
 	return false
 }
 
-// enter takes over the epoch that a fact says, and reports whether the fact is
-// of one that is over (hard case: a restart).
+// outdated reports whether a fact is of an epoch that is over.
 func (i *instance) outdated(f *lifecycle.Fact) bool {
 	if len(i.past) == 0 || !f.Epoch.Has {
 		return false
 	}
 	_, over := i.past[f.Epoch.V]
 	return over
+}
+
+// ofAnother reports whether a fact is of an epoch that was never opened, while
+// another is the current one. The first that anybody names is.
+func (i *instance) ofAnother(f *lifecycle.Fact) bool {
+	if !f.Epoch.Has || f.Ev == lifecycle.PoolOpened {
+		return false
+	}
+	if !i.epoch.Has {
+		i.epoch = f.Epoch
+	}
+	return i.epoch != f.Epoch
 }

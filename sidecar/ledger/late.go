@@ -10,6 +10,7 @@ func (l *Ledger) late(inst *instance, f *lifecycle.Fact) {
 	const why = "a fact about it came too late to be put in order"
 	if rm := l.rooms[f.Room]; rm != nil && f.Room != "" {
 		unsee(rm, nil, why)
+		rm.late = true
 	}
 	if inst == nil {
 		return
@@ -62,14 +63,15 @@ func (l *Ledger) blank(inst *instance, name string, runs lifecycle.Runs) {
 	}
 }
 
-// blankPage makes a page unknown, and unwitnessed the requests that have it in
-// transfer.
+// blankPage makes a page unknown, and unwitnessed the requests that hold it or had
+// it in transfer.
 func (l *Ledger) blankPage(pl *pool, at uint32, why string) {
 	p := &pl.pages[at]
 	if p.flags&null != 0 {
 		return
 	}
 	p.flags |= unknown
+	l.eachHolder(pl, at, func(r *request) { unsee(r.room, pl.inst, why) })
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		if rec := &pl.acts[a]; rec.born == p.born {
 			unsee(l.of(rec).room, l.of(rec).recv, why)

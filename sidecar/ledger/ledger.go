@@ -179,7 +179,7 @@ func (l *Ledger) setClock(f *lifecycle.Fact) {
 func (l *Ledger) apply(h held) {
 	f, inst := h.f, h.inst
 	l.tick++
-	if inst != nil && inst.outdated(f) {
+	if inst != nil && (inst.outdated(f) || inst.ofAnother(f)) {
 		l.stats.Outdated++
 		return
 	}
@@ -197,6 +197,9 @@ func (l *Ledger) apply(h held) {
 	c := l.resolve(inst, f)
 	if c.void {
 		l.stats.Void++
+		if f.Ev == lifecycle.TransferCompleted && c.room != nil {
+			l.toldOfNothing(&c)
+		}
 		return
 	}
 	l.check(&c)

@@ -31,10 +31,11 @@ func (h *handoff) prefixTokens() int64 {
 // owedByTokens is the second half of hard case 4: the pages of the tokens from
 // prefix_tokens to prompt_tokens, less what was shared, reloaded or written
 // locally. A page that is reloaded or written locally is written, so it is
-// enough to leave out the shared ones.
+// enough to leave out the shared ones. Of a request that is not followed from its
+// admission on, the prefix that it had is not known, so its tokens owe nothing.
 func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 	prompt := h.promptTokens()
-	if h.req == nil || !prompt.Has || prompt.V == 0 || !h.namesPages() || !h.req.fullySeen() {
+	if !prompt.Has || prompt.V == 0 || !h.req.followed() {
 		return o
 	}
 	first, last := h.owedRange(pl, prompt.V)
@@ -62,6 +63,12 @@ func (l *Ledger) owedByTokens(h *handoff, pl *pool) (o owed) {
 // instance was never out of sight, or admitted it since.
 func (r *request) fullySeen() bool {
 	return r.inst.seenSince == 0 || r.admitted > r.inst.seenSince
+}
+
+// followed reports whether all that was said of the request since its admission is
+// known, by an instance that says all.
+func (r *request) followed() bool {
+	return r != nil && r.admitted != 0 && r.inst.engine && r.fullySeen()
 }
 
 // firstLogical is which page of the prompt the first page is that the request
@@ -92,20 +99,6 @@ func (h *handoff) owedRange(pl *pool, prompt int64) (first, last int64) {
 		return 0, 0
 	}
 	return from / pl.PageTokens, ceilDiv(prompt, pl.PageTokens)
-}
-
-// namesPages reports whether the receiver's half is known well enough to ask
-// what its tokens owe: it named targets, or its request got pages.
-func (h *handoff) namesPages() bool {
-	if h.req != nil && len(h.req.given) > 0 {
-		return true
-	}
-	for _, t := range h.transfers {
-		if len(t.targets) > 0 {
-			return true
-		}
-	}
-	return false
 }
 
 func givenIn(list []given, pool int32) (n int64) {

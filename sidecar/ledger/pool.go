@@ -51,6 +51,10 @@ func (pl *pool) promises(ev lifecycle.Ev) bool {
 	return pl.allClaims || pl.claimMask>>ev&1 == 1
 }
 
+// shows reports whether a write of a transfer can be seen in the pool's pages: it
+// lands there, and where they lie is known.
+func (pl *pool) shows() bool { return pl.Path == lifecycle.PathDirect && pl.direct > 0 }
+
 // capacity is how many tokens the pool can hold.
 func (pl *pool) capacity() int64 { return (int64(len(pl.pages)) - pl.nulls) * pl.PageTokens }
 

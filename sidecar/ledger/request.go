@@ -219,7 +219,7 @@ func (r *request) going() bool {
 		case h.recv == r.inst && r.inst.engine:
 			return !r.ended
 		case h.recv == r.inst || h.sentBy(r.inst):
-			if sends = true; !h.judged {
+			if sends = true; h.waits() {
 				return true
 			}
 		}
@@ -233,7 +233,7 @@ func (r *request) handedOver() bool {
 	sends := false
 	for _, h := range r.room.handoffs {
 		sent := h.sentBy(r.inst)
-		if h.recv == r.inst && h.receives() || sent && !h.judged {
+		if h.recv == r.inst && h.receives() || sent && h.waits() {
 			return false
 		}
 		sends = sends || sent

@@ -71,9 +71,7 @@ func (l *Ledger) poolOpened(c *call) {
 	if inst.byName[f.Pool] != nil {
 		return
 	}
-	if inst.node = f.Node; inst.past == nil {
-		inst.past = map[uint64]struct{}{}
-	}
+	inst.node = f.Node
 	pl := l.openPool(inst, f)
 	if pl == nil {
 		return
@@ -87,10 +85,10 @@ func (l *Ledger) poolOpened(c *call) {
 
 // restart ends everything that the instance had: its memory is gone.
 func (l *Ledger) restart(inst *instance) {
+	l.sever(func(t *transfer) bool { return t.recv == inst || t.send == inst })
 	l.parted(inst, func(*transfer) bool { return true })
 	for h := range inst.waiting {
 		unsee(h.room, inst, inst.name+" restarted")
-		h.severed = true
 		l.judge(h, h.lastOK, h.node)
 	}
 	inst.sight = sight{}

@@ -140,8 +140,8 @@ func (l *Ledger) renewByTransfer(rm *room, inst *instance) *room {
 }
 
 // resolveTransfer finds the transfer that a completion or a drain speaks of. A
-// drain of one that nobody knows says nothing; a completion of one that nobody started begins a record: the one that is told
-// is then the receiver, unless it is known to send to the other.
+// drain of one that nobody knows says nothing; a completion of one that nobody
+// started begins a record, if one of the two is the receiver.
 func (l *Ledger) resolveTransfer(c *call) {
 	f := c.f
 	peer := l.instance(f.Peer, f.Node)
@@ -164,11 +164,11 @@ func (l *Ledger) resolveTransfer(c *call) {
 		}
 	}
 	if c.tr == nil && f.Ev == lifecycle.TransferCompleted {
-		recv, send := c.inst, peer
-		if h := c.room.into(peer); h != nil && h.sentBy(c.inst) || c.room.hasReserved(peer) && !c.room.hasReserved(c.inst) {
-			recv, send = peer, c.inst
+		if recv := c.room.receiverOf(c.inst, peer); recv == c.inst {
+			c.tr = l.transfer(c.room, c.inst, peer, c.inst, f.Xfer)
+		} else if recv != nil {
+			c.tr = l.transfer(c.room, peer, c.inst, c.inst, f.Xfer)
 		}
-		c.tr = l.transfer(c.room, recv, send, c.inst, f.Xfer)
 	}
 	c.void = c.tr == nil
 }
@@ -184,8 +184,19 @@ func (i *instance) earlierRun(f *lifecycle.Fact, peer *instance) (found *transfe
 	return found
 }
 
-// hasReserved reports whether the room's request on an instance reserved pages.
-func (rm *room) hasReserved(inst *instance) bool {
-	r := rm.on(inst)
-	return r != nil && r.owned+len(r.past) > 0
+// receiverOf is the receiver of a transfer that nobody started, as one of its two
+// sides is told of its completion (hard case 3): who receives in this room
+// already, else who is told, if it had been given pages; nil where it is neither.
+func (rm *room) receiverOf(told, peer *instance) *instance {
+	own, other := rm.into(told), rm.into(peer)
+	switch {
+	case own != nil && own.startedByReceiver():
+		return told
+	case other != nil && (other.startedByReceiver() || !rm.receiverSpoke()):
+		return peer
+	}
+	if r := rm.on(told); r != nil && r.reserved {
+		return told
+	}
+	return nil
 }

@@ -14,6 +14,8 @@ type room struct {
 	rejects   []rejection
 	digests   []digest
 
+	begunBefore []*instance // what is handed to them may have begun out of sight
+
 	synthetic bool
 	violated  string // why, "" if not
 	unseen    []unseen
@@ -24,6 +26,7 @@ type room struct {
 	listed    bool      // stands in the queue of ended rooms
 	said      bool      // its verdicts were given
 	revised   bool      // and given again
+	late      bool      // a fact that came too late named it
 	gone      bool      // forgotten
 }
 
@@ -155,7 +158,7 @@ func (rm *room) quiet() bool {
 		}
 	}
 	for _, h := range rm.handoffs {
-		if !h.judged {
+		if h.waits() {
 			return false
 		}
 	}
@@ -177,7 +180,7 @@ func (rm *room) allOver() bool {
 		}
 	}
 	for _, h := range rm.handoffs {
-		if !h.judged {
+		if h.waits() {
 			return false
 		}
 	}

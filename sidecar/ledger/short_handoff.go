@@ -74,6 +74,10 @@ func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 		return
 	}
 	if pl.Path == lifecycle.PathStaged && h.covered() {
+		if slices.ContainsFunc(named, func(o owing) bool { p := &pl.pages[o.at]; return p.born <= o.tick && pl.unseen(p) }) {
+			s.blank = firstOf(s.blank, "what an owed page holds is not known")
+			return
+		}
 		pages := max(int64(len(named)), int64(len(owed.pages))+owed.unnamed)
 		for _, o := range named {
 			if p := &pl.pages[o.at]; p.born <= o.tick && p.flags&local != 0 {
@@ -142,7 +146,7 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		if filled, known := l.filledThen(h, pl, o); !known {
 			s.blank = firstOf(s.blank, "an owed page was handed out again before the handoff was judged")
 		} else if !filled {
-			s.pages = append(s.pages, lacking{pool: pl, at: o.at, accuse: h.covered() || pl.promises(lifecycle.PagesWritten) && h.recv.engine})
+			s.pages = append(s.pages, lacking{pool: pl, at: o.at, accuse: h.covered() && pl.shows() || pl.promises(lifecycle.PagesWritten) && h.recv.engine})
 		}
 		return
 	}
@@ -150,7 +154,7 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		s.blank = firstOf(s.blank, "what an owed page holds is not known")
 		return
 	}
-	watching := p.flags&watched != 0 || h.covered() && pl.Path == lifecycle.PathDirect // also where the receiver did not name it
+	watching := p.flags&watched != 0 || h.covered() && pl.shows() // also where the receiver did not name it
 	if p.flags&(local|observed) != 0 || p.flags&claimed != 0 && !watching {
 		return
 	}
@@ -203,7 +207,7 @@ func (l *Ledger) shortHandoff(h *handoff, s *shortage) {
 		}
 	}
 	for pl, n := range s.unnamed {
-		if !h.covered() && !(pl.promises(lifecycle.PagesReserved) && h.recv.engine) {
+		if !h.knowsGiven(pl) {
 			s.blank = firstOf(s.blank, "the pages of the whole prompt were not named")
 			continue
 		}
@@ -213,6 +217,13 @@ func (l *Ledger) shortHandoff(h *handoff, s *shortage) {
 		l.shortIn(h, pl).also(fmt.Sprintf("%d bytes never came to the staging region", n))
 	}
 	l.fewTokens(h)
+}
+
+// knowsGiven reports whether the receiver says all that its request is given in the
+// pool, and a page that it lacks would be missed.
+func (h *handoff) knowsGiven(pl *pool) bool {
+	missed := h.covered() && pl.direct > 0 || pl.promises(lifecycle.PagesWritten)
+	return missed && h.recv.engine && pl.promises(lifecycle.PagesReserved) && pl.promises(lifecycle.PagesShared) && !h.room.late
 }
 
 // shortIn is the breach for one pool.
@@ -234,7 +245,7 @@ func (l *Ledger) shortIn(h *handoff, pl *pool) *breach {
 // fewTokens: fewer tokens than owed is short, even within the last page.
 func (l *Ledger) fewTokens(h *handoff) {
 	prompt := h.promptTokens()
-	if !prompt.Has || !h.tokens.Has || h.req == nil || h.req.admitted == 0 || !h.req.fullySeen() {
+	if !prompt.Has || !h.tokens.Has || h.room.late || !h.req.followed() && (h.req == nil || !h.req.prefix.Has) {
 		return // without its admission the prefix that it had is not known
 	}
 	if owed := prompt.V - h.prefixTokens(); h.tokens.V < owed {

@@ -206,7 +206,7 @@ func (l *Ledger) mature(inst *instance, now int64) {
 // foundMissing reports whether the judgement that a read brings about finds the
 // page missing by observation, though nobody named it to the transfers.
 func (l *Ledger) foundMissing(pr *pendingRead, at uint32) bool {
-	if pr.into == nil || pr.lost || pr.into.judged || pr.into.room.begun() && !pr.into.receives() || !pr.into.covered() {
+	if pr.into == nil || pr.lost || !pr.into.waits() || !pr.into.covered() {
 		return false
 	}
 	p := &pr.pool.pages[at]

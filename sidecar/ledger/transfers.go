@@ -169,13 +169,35 @@ func (l *Ledger) unseenStart(t *transfer) {
 	if t.began() != 0 || h.judged {
 		return
 	}
-	late := t.recv.seenSince != 0 && (h.req == nil || !h.req.fullySeen())
-	silent := !h.startedByReceiver() && (t.send.seenSince != 0 || !t.send.followed())
-	if late || silent {
+	if h.recv.missedBefore(h.req) || !h.startedByReceiver() && t.send.unheard() {
 		h.latecomer = true
 		l.unwatch(h)
 	}
 }
+
+// toldOfNothing is for a completion in a room that has no receiver yet: what is
+// handed to the one that is told may have begun out of sight.
+func (l *Ledger) toldOfNothing(c *call) {
+	peer := l.insts[c.f.Peer]
+	if peer == nil || peer == c.inst || !peer.unheard() && !c.inst.missedBefore(c.room.on(c.inst)) {
+		return
+	}
+	if h := c.room.into(c.inst); h != nil {
+		h.latecomer = true
+		l.unwatch(h)
+	} else if !slices.Contains(c.room.begunBefore, c.inst) {
+		c.room.begunBefore = append(c.room.begunBefore, c.inst)
+	}
+}
+
+// missedBefore reports whether what the instance said of its request's beginning
+// may not have been heard.
+func (i *instance) missedBefore(r *request) bool {
+	return i.seenSince != 0 && (r == nil || !r.fullySeen())
+}
+
+// unheard reports whether starts of the instance may not have been heard.
+func (i *instance) unheard() bool { return i.seenSince != 0 || !i.followed() }
 
 // claimPages takes the pages of a completion as claimed written by transfer.
 func (l *Ledger) claimPages(c *call) {
@@ -220,12 +242,28 @@ func (l *Ledger) peerGone(c *call) {
 	meant := func(t *transfer) bool {
 		return t.recv == c.inst && t.send == peer && t.recvTick != 0 || t.send == c.inst && t.recv == peer && t.sendTick != 0
 	}
-	for _, inst := range [2]*instance{c.inst, peer} {
-		for h := range inst.waiting {
-			h.severed = h.severed || slices.ContainsFunc(h.transfers, meant)
+	l.sever(meant)
+	l.parted(c.inst, meant)
+}
+
+// sever notes at the handoffs of transfers that are meant, ended ones too, that a
+// peer is gone: what is missing need not come, and the halves need not be alike.
+func (l *Ledger) sever(meant func(*transfer) bool) {
+	part := func(h *handoff) {
+		for _, t := range h.transfers {
+			if meant(t) {
+				t.gone, h.severed = true, true
+			}
 		}
 	}
-	l.parted(c.inst, meant)
+	for _, inst := range l.insts {
+		for h := range inst.waiting {
+			part(h)
+		}
+		for _, a := range inst.asked {
+			part(a.into)
+		}
+	}
 }
 
 // parted drains the transfers of an instance that are meant.

@@ -267,7 +267,7 @@ var casesWritten = []mutant{
 	{
 		rule: "case-02", clause: "unnamed-promised", file: "short_handoff.go",
 		off: "pages that were never named accuse only where they would be",
-		old: `if !h.covered() && !(pl.promises(lifecycle.PagesReserved) && h.recv.engine) {`,
+		old: `if !h.knowsGiven(pl) {`,
 		new: `if false {`,
 	},
 }

@@ -74,6 +74,7 @@ func admitsAgain(batch []*entry, e *entry) bool {
 // received notes who speaks and what the numbers of its stream leave out, and
 // drops what says nothing: duplicates, and facts of another epoch.
 func (o *oracle) received(batch []*entry) (kept []*entry) {
+	opens := slices.ContainsFunc(batch, isEv(lifecycle.PoolOpened))
 	for _, e := range batch {
 		o.noteSpeaker(e)
 		k := o.keyOf(e)
@@ -84,7 +85,7 @@ func (o *oracle) received(batch []*entry) (kept []*entry) {
 			}
 			s.seen = s.seen.with(e.Seq.V, e.Seq.V+1)
 		}
-		if o.isOver(e) || o.isOfAnother(e) {
+		if o.isOver(e) || !opens && o.isOfAnother(e) {
 			continue
 		}
 		kept = append(kept, e)

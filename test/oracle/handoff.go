@@ -58,7 +58,7 @@ func (o *oracle) allOver(r *room) bool {
 		}
 	}
 	for _, h := range r.handoffs {
-		if !h.judged {
+		if !h.judged && h.isReceiver() {
 			return false
 		}
 	}

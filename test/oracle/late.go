@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"slices"
+
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
 
@@ -108,10 +110,7 @@ func (o *oracle) forgetBytes(e *entry, pages *[]*page) {
 
 func (o *oracle) forgetPage(pg *page) {
 	pg.gen.unknown = true
-	for _, t := range pg.gen.targets {
-		t.handoff().blur("a page of the transfer is not known any more")
-	}
-	for _, t := range pg.gen.sources {
+	for _, t := range slices.Concat(pg.gen.targets, pg.gen.sources, pg.gen.brought) {
 		t.handoff().blur("a page of the transfer is not known any more")
 	}
 	for _, ref := range pg.refs {

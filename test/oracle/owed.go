@@ -124,19 +124,10 @@ func (o *oracle) owedByTokens(h *handoff, p *pool, step lifecycle.Opt[int64]) (p
 	if !prompt.Has || !h.request().followed() {
 		return nil, 0
 	}
-	from := o.prefixOf(h)
-	tokens := p.spec.PageTokens
-	if tokens <= 0 {
+	if p.spec.PageTokens <= 0 {
 		return nil, 0
 	}
-	need := ceil(prompt.V, tokens)
-	switch p.spec.Owes {
-	case lifecycle.OwesWindow:
-		from = max(from, prompt.V-p.spec.Window)
-	case lifecycle.OwesState:
-		from, need = 0, min(need, 1)
-	}
-	first := from / tokens
+	first, need := p.neededFor(prompt.V, o.prefixOf(h))
 	var list []given
 	if r := h.request(); r != nil {
 		list = r.given[p]
@@ -157,6 +148,23 @@ func (o *oracle) owedByTokens(h *handoff, p *pool, step lifecycle.Opt[int64]) (p
 		}
 	}
 	return pages, unreserved
+}
+
+// neededFor are the logical pages, from first on up to need, that the tokens of a
+// prompt from its prefix on need in the pool.
+func (p *pool) neededFor(prompt, prefix int64) (first, need int64) {
+	from, tokens := prefix, p.spec.PageTokens
+	if tokens <= 0 {
+		return 0, 0
+	}
+	need = ceil(prompt, tokens)
+	switch p.spec.Owes {
+	case lifecycle.OwesWindow:
+		from = max(from, prompt-p.spec.Window)
+	case lifecycle.OwesState:
+		from, need = 0, min(need, 1)
+	}
+	return from / tokens, need
 }
 
 func ceil(a, b int64) int64 { return a/b + min(1, a%b) }

@@ -68,6 +68,7 @@ type generation struct {
 	key     string
 	targets []*transfer // that name it as a target
 	sources []*transfer // that name it as a source
+	brought []*transfer // whose bytes it has
 	missed  bool        // it was seen that a handoff did not bring it
 }
 

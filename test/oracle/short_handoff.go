@@ -174,10 +174,14 @@ func (o *oracle) completed(h *handoff) bool {
 	return h.completedOK() && o.allNamed(h)
 }
 
-// allNamed: the receiver named as many pages as its tokens owe.
+// allNamed: the receiver named as many pages as its tokens owe, and each page of a
+// pool for as many senders.
 func (o *oracle) allNamed(h *handoff) bool {
 	if h.allDummies() {
 		return true
+	}
+	if !h.namedEvenly() {
+		return false
 	}
 	for _, p := range o.poolsOf(h) {
 		named := 0
@@ -187,9 +191,35 @@ func (o *oracle) allNamed(h *handoff) bool {
 			}
 		}
 		pages, unreserved := o.owedByTokens(h, p, lifecycle.Opt[int64]{})
-		if int64(len(pages))+unreserved > int64(named) {
+		need := int64(len(pages)) + unreserved
+		if !p.inst.engine { // what it was given is what it named
+			first, last := p.neededFor(o.promptOf(h).Or(0), o.prefixOf(h))
+			need = last - first
+		}
+		if need > int64(named) {
 			return false
 		}
+	}
+	return true
+}
+
+// namedEvenly: the receiver named each page of a pool for as many senders.
+func (h *handoff) namedEvenly() bool {
+	writers := map[*page]map[string]bool{}
+	for _, t := range h.transfers() {
+		for _, g := range t.targets {
+			if writers[g.page] == nil {
+				writers[g.page] = map[string]bool{}
+			}
+			writers[g.page][t.sender] = true
+		}
+	}
+	count := map[*pool]int{}
+	for pg, senders := range writers {
+		if n, some := count[pg.pool]; some && n != len(senders) {
+			return false
+		}
+		count[pg.pool] = len(senders)
 	}
 	return true
 }

@@ -115,7 +115,7 @@ func (s *saying) violates(room *room, r *request) string {
 	if s.finding.Severity == finding.Warning {
 		return ""
 	}
-	if r != nil && s.req == r || room != nil && s.room == room {
+	if r != nil && s.req == r || room != nil && (s.room == room || s.req != nil && s.req.room == room) {
 		return s.finding.Kind.String()
 	}
 	for _, victim := range s.victims {

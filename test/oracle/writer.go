@@ -113,6 +113,9 @@ func (o *oracle) fill(x part, at span) {
 		g.bytes = map[int]spans{}
 	}
 	g.bytes[x.piece.region] = g.bytes[x.piece.region].with(from, to)
+	if !slices.Contains(g.brought, x.by) {
+		g.brought = append(g.brought, x.by)
+	}
 	g.used = true
 	g.laid = append(g.laid, laid{content{o.takes(x.by), g}, false})
 }

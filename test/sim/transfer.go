@@ -298,6 +298,7 @@ func (t *transfer) gone() {
 	for _, side := range [][2]*half{{t.rcv, t.snd}, {t.snd, t.rcv}} {
 		if side[0].alive() && !side[1].alive() && !side[0].in.silent && !side[0].lost[side[1].in] {
 			side[0].lost[side[1].in] = true
+			t.r.s.parted(side[0].in, side[1].in)
 			f := lifecycle.Fact{Ev: lifecycle.PeerGone, Peer: side[1].in.name}
 			if side[0].in.engine {
 				side[0].say(f)
@@ -308,6 +309,16 @@ func (t *transfer) gone() {
 		}
 	}
 	t.drained()
+}
+
+// parted is for the word that a peer is gone: it ends all that runs between the two,
+// be it of the peer's next life, which began before the word came.
+func (s *Sim) parted(a, b *instance) {
+	for _, r := range s.alive {
+		if r.touches(a) && r.touches(b) {
+			r.blurred = true
+		}
+	}
 }
 
 // covering reports whether all that comes in is seen, and said to be.
