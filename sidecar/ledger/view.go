@@ -58,16 +58,26 @@ func (l *Ledger) Pools() (all []PoolView) {
 	return all
 }
 
-// PageStates writes the states of pages, from first on, and returns how many the
-// pool has from there, at most len(into).
-func (l *Ledger) PageStates(inst, pool string, first int, into []PageState) int {
+// PageLook is how a page looks. Pages of one holder have the same shade, of Shades.
+type PageLook struct {
+	State PageState
+	Shade uint8
+}
+
+// Shades is how many shades of a state there are.
+const Shades = 4
+
+// Look writes how pages look, from first on, and returns how many the pool has from
+// there, at most len(into).
+func (l *Ledger) Look(inst, pool string, first int, into []PageLook) int {
 	pl := l.viewed(inst, pool)
 	if pl == nil || first < 0 || first >= len(pl.pages) {
 		return 0
 	}
 	n := min(len(into), len(pl.pages)-first)
 	for i := range n {
-		into[i] = pl.state(&pl.pages[first+i])
+		p := &pl.pages[first+i]
+		into[i] = PageLook{pl.state(p), uint8(uint32(p.owner) * 2654435769 >> 30)}
 	}
 	return n
 }

@@ -29,17 +29,17 @@ func TestAPoolIsShownAsItIs(t *testing.T) {
 	if all := l.Pools(); len(all) != 1 || all[0].Pages != 8 || all[0].Inst != "d" || all[0].Pool != "kv" {
 		t.Errorf("pools %+v", all)
 	}
-	into := make([]PageState, 100)
+	into := make([]PageLook, 100)
 	want := []PageState{PageNull, PageCached, PageClaimed, PageStale, PageReserved, PageFree, PageFree, PageFree}
-	if n := l.PageStates("d", "kv", 0, into); n != len(want) {
+	if n := l.Look("d", "kv", 0, into); n != len(want) {
 		t.Fatalf("%d pages", n)
 	}
 	for i, s := range want {
-		if into[i] != s {
-			t.Errorf("page %d is %s, want %s", i, into[i], s)
+		if into[i].State != s {
+			t.Errorf("page %d is %s, want %s", i, into[i].State, s)
 		}
 	}
-	if n := l.PageStates("d", "kv", 6, into[:1]); n != 1 || l.PageStates("d", "kv", 8, into) != 0 || l.PageStates("d", "swa", 0, into) != 0 {
+	if n := l.Look("d", "kv", 6, into[:1]); n != 1 || l.Look("d", "kv", 8, into) != 0 || l.Look("d", "swa", 0, into) != 0 {
 		t.Error("pages that are not there are shown")
 	}
 	h, ok := l.Holder("d", "kv", 2)
