@@ -1,10 +1,12 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,11 +30,29 @@ type witness struct {
 
 	mu    sync.Mutex
 	seen  WitnessState
-	paths map[path]bool // into instances, from peers: all of it is seen
+	paths map[path]sight
 }
 
-// path is the way of data from a peer into an instance.
-type path struct{ into, from string }
+// path is the way of data from a peer into an instance, over one transport.
+type path struct {
+	into, from string
+	over       lifecycle.Src
+}
+
+// sight is what is seen of a path: all of it, or why not.
+type sight struct {
+	complete bool
+	reason   string
+}
+
+// PathState is what is seen of the data from a peer into an instance.
+type PathState struct {
+	Into     string `json:"into"`
+	From     string `json:"from"`
+	Over     string `json:"over"`
+	Complete bool   `json:"complete"`
+	Reason   string `json:"reason,omitempty"`
+}
 
 // maxPaths bounds the paths whose sight is shown in metrics.
 const maxPaths = 1 << 12
@@ -41,9 +61,9 @@ const maxPaths = 1 << 12
 func (w *witness) declared(f *lifecycle.Fact) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p := path{f.Inst, f.Peer}
+	p := path{f.Inst, f.Peer, f.Of}
 	if _, known := w.paths[p]; known || len(w.paths) < maxPaths {
-		w.paths[p] = f.Complete
+		w.paths[p] = sight{f.Complete, f.Reason}
 	}
 }
 
@@ -52,9 +72,9 @@ func (w *witness) covered() map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	all := map[string]bool{}
-	for p, complete := range w.paths {
+	for p, s := range w.paths {
 		before, known := all[p.into]
-		all[p.into] = complete && (before || !known)
+		all[p.into] = s.complete && (before || !known)
 	}
 	return all
 }
@@ -64,13 +84,22 @@ type WitnessState struct {
 	Watching bool         `json:"watching"`
 	Problem  string       `json:"problem,omitempty"` // why it does not, and the last one otherwise
 	Starts   uint64       `json:"starts"`
+	Paths    []PathState  `json:"paths"` // that were met
 	Seen     proven.Stats `json:"seen"` // of the present probe
 }
 
 func (w *witness) state() WitnessState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.seen
+	seen := w.seen
+	seen.Paths = make([]PathState, 0, len(w.paths))
+	for p, s := range w.paths {
+		seen.Paths = append(seen.Paths, PathState{p.into, p.from, p.over.String(), s.complete, s.reason})
+	}
+	slices.SortFunc(seen.Paths, func(a, b PathState) int {
+		return cmp.Or(cmp.Compare(a.Into, b.Into), cmp.Compare(a.From, b.From), cmp.Compare(a.Over, b.Over))
+	})
+	return seen
 }
 
 func (w *witness) say(change func(*WitnessState)) {
@@ -159,7 +188,7 @@ func (w *witness) watch(ctx context.Context) error {
 func (w *witness) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.paths = map[path]bool{}
+	w.paths = map[path]sight{}
 }
 
 // blind tells the judge that what the probe saw goes on unseen.

@@ -1,6 +1,7 @@
 package live
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ type outside struct {
 		Watching bool
 		Problem  string
 		Starts   uint64
+		Paths    json.RawMessage
+		Seen     json.RawMessage
 	}
 }
 
@@ -55,8 +58,9 @@ func TestASidecarSeesFromOutsideAndSaysWhenItDoesNot(t *testing.T) {
 	await := func(what string, done func() bool) {
 		t.Helper()
 		if err := Await(what, done); err != nil {
-			all, _ := s.Verdicts(0) // only to say more
-			t.Fatalf("%v: %+v\nverdicts: %+v\n%s", err, o, all, s.Notes())
+			all, _ := s.Verdicts(0) // these two only to say more
+			_ = s.Get("/api/v1/state", &o)
+			t.Fatalf("%v: %s %s\nverdicts: %+v\n%s", err, o.Outside.Paths, o.Outside.Seen, all[max(0, len(all)-3):], s.Notes())
 		}
 	}
 	n := 0

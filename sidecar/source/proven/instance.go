@@ -19,7 +19,9 @@ type instance struct {
 	pools   []pool // as registered
 	opened  bool
 	staged  bool             // what is written goes by a staging buffer
+	spans   []span           // the memory of its pools, in order
 	links   map[string]*link // to it, by the peer that writes
+	out     map[string]*link // from it, by the instance that it writes to
 }
 
 // pool is one registered pool.
@@ -32,8 +34,32 @@ type pool struct {
 type link struct {
 	to, from *instance
 	session  string // where the peer's bytes go
-	covered  bool
-	told     string // why it is not, as it was said
+	ways     [numWays]sight
+	poster   uint32 // the process that hands RDMA requests to its devices
+	// unplaced are queue pairs over which bytes may have come in, and why it is not
+	// known that they did.
+	unplaced map[uint64]string
+}
+
+// way is how bytes come into an instance.
+type way uint8
+
+const (
+	overTCP way = iota
+	overRDMA
+	numWays
+)
+
+func (w way) source() lifecycle.Src {
+	return [numWays]lifecycle.Src{overTCP: lifecycle.TCP, overRDMA: lifecycle.RDMA}[w]
+}
+
+// sight is what is seen of one way.
+type sight struct {
+	used    bool // bytes came over it
+	covered bool
+	said    int64  // when that was declared last
+	told    string // why it is not, as it was said
 }
 
 // room is a handoff that was asked for.
@@ -60,7 +86,7 @@ func (s *State) instance(name string) *instance {
 		s.stats.Forgotten++
 		return nil
 	}
-	i := &instance{name: name, links: map[string]*link{}}
+	i := &instance{name: name, links: map[string]*link{}, out: map[string]*link{}}
 	if _, port, err := net.SplitHostPort(name); err == nil {
 		n, _ := strconv.ParseUint(port, 10, 16)
 		i.port = uint16(n)
@@ -77,6 +103,7 @@ func (s *State) runsIn(i *instance, process uint32) {
 	s.leave(i)
 	i.process = process
 	s.byProcess[process] = append(s.byProcess[process], i)
+	s.memoryOf(i)
 }
 
 func (s *State) leave(i *instance) {
@@ -101,8 +128,8 @@ func (s *State) link(to, from *instance) *link {
 		s.stats.Forgotten++
 		return nil
 	}
-	l := &link{to: to, from: from}
-	to.links[from.name] = l
+	l := &link{to: to, from: from, unplaced: map[uint64]string{}}
+	to.links[from.name], from.out[to.name] = l, l
 	return l
 }
 
@@ -179,6 +206,7 @@ func (s *State) processEnded(process uint32) {
 				s.emit(&lifecycle.Fact{Inst: other.name, Src: lifecycle.Wire, Ev: lifecycle.PeerGone, Peer: dead.name})
 				delete(other.links, dead.name)
 			}
+			delete(other.out, dead.name)
 			if dead.links[other.name] != nil {
 				s.emit(&lifecycle.Fact{Inst: other.name, Src: lifecycle.Wire, Ev: lifecycle.PeerGone, Peer: dead.name})
 			}
@@ -187,6 +215,7 @@ func (s *State) processEnded(process uint32) {
 		s.leave(dead)
 		delete(s.insts, dead.name)
 	}
+	s.paths.Ended(process)
 	for inode, c := range s.data {
 		if c.process == process {
 			delete(s.data, inode)

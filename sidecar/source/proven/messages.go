@@ -181,7 +181,11 @@ var errNoPages = errors.New("no pages of the pool")
 // started says that a receiver named pages to a writer.
 func (s *State) started(l *link, room, pool string, pages lifecycle.Runs, synthetic bool) {
 	if !l.to.opened {
-		s.withdraw(l, "registration not seen: it was sent before the witness was there; let "+l.to.name+" or "+l.from.name+" start anew")
+		why := "registration not seen: it was sent before the witness was there; let " + l.to.name + " or " + l.from.name + " start anew"
+		s.withdraw(l, overTCP, why)
+		if s.paths.Uses(l.from.process) {
+			s.withdraw(l, overRDMA, why)
+		}
 	}
 	s.begin(room, l.to, l.from, pool)
 	s.emit(&lifecycle.Fact{

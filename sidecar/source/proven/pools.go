@@ -35,7 +35,7 @@ func (s *State) registered(i, peer *instance, pools []pool, staged bool) {
 		return
 	}
 	s.closePools(i)
-	i.pools, i.opened = pools, true
+	i.pools, i.opened, i.spans = pools, true, spansOf(pools)
 	if s.cfg.Followed(i.name) {
 		return
 	}
@@ -59,10 +59,12 @@ func (s *State) closePools(i *instance) {
 			s.emit(&lifecycle.Fact{Inst: i.name, Src: lifecycle.Wire, Ev: lifecycle.PoolClosed, Pool: p.name})
 		}
 	}
-	i.pools, i.opened = nil, false
+	i.pools, i.opened, i.spans = nil, false, nil
 	for _, name := range peers(i) {
-		if l := i.links[name]; l.covered {
-			s.withdraw(l, "its memory was registered anew")
+		for w := range numWays {
+			if l := i.links[name]; l.ways[w].covered {
+				s.withdraw(l, w, "its memory was registered anew")
+			}
 		}
 	}
 }
@@ -188,17 +190,4 @@ func ofVLLM(t *wire.VLLMTransfer, groups int) ([]pool, error) {
 		pools = append(pools, pool{groupPool(group), lifecycle.PoolSpec{Regions: regions}})
 	}
 	return pools, nil
-}
-
-// holds reports whether bytes lie in a region of the instance's pools.
-func (i *instance) holds(address, bytes uint64) bool {
-	for n := range i.pools {
-		p := &i.pools[n]
-		for _, r := range p.Regions {
-			if size := r.Stride * uint64(p.Pages); address >= r.Base && address-r.Base < size && bytes <= size-(address-r.Base) {
-				return true
-			}
-		}
-	}
-	return false
 }

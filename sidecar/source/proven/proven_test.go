@@ -158,6 +158,18 @@ func TestSightIsWithdrawnWithItsReason(t *testing.T) {
 	}
 }
 
+// Promise: who did not hear that a path is seen, since it heard later that the
+// instance had restarted, hears it again.
+func TestSightIsDeclaredAnewNowAndThen(t *testing.T) {
+	w := proved(t)
+	w.moved(1, 5, nil)
+	w.expect("at once", "bytes_moved")
+	w.clock += sayAgain
+	w.moved(1, 5, nil)
+	w.moved(1, 6, nil)
+	w.expect("a second later", "bytes_moved; seen; bytes_moved")
+}
+
 // Promise: a stranger on the port of a peer's transfers keeps its sight from
 // being declared; one on another port does not.
 func TestAStrangerOnTheSamePortIsNotOverlooked(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	control "github.com/kvwitness/kvwitness/sidecar/source/pdwire"
 	"github.com/kvwitness/kvwitness/sidecar/source/socket"
 	"github.com/kvwitness/kvwitness/sidecar/source/tcpxfer"
+	"github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
 // Bounds of what is remembered.
@@ -44,6 +45,9 @@ type Config struct {
 	// Followed reports whether an instance tells of its own pools, so that the
 	// wire need not; nil: none does.
 	Followed func(inst string) bool
+	// Local reports whether an address that an RDMA device goes by is of this node;
+	// nil: only loopback is.
+	Local verbs.Local
 	// Problem is told what does not work, in words; nil: nobody is.
 	Problem func(text string)
 }
@@ -63,6 +67,8 @@ type Stats struct {
 	Transfers  uint64 // WRITEs that arrived
 	Mapped     uint64 // of those, into a region
 	Pulls      uint64 // READs that were asked for
+	Posted     uint64 // RDMA requests
+	Placed     uint64 // extents of these, in a pool
 	Facts      uint64
 	Forgotten  uint64 // beyond a limit
 	LostRecord uint64 // records for which a ring had no room
@@ -89,7 +95,8 @@ type State struct {
 	flows     map[socket.Flow]flow
 	data      map[uint64]*dataConn
 	clients   map[socket.Flow]uint32 // who writes over a connection
-	asked     map[socket.Flow]*link  // whose request a reply over the same connection answers
+	paths     *verbs.Paths
+	asked     map[socket.Flow]*link // whose request a reply over the same connection answers
 	// unfollowed: there were connections beyond those that can be followed.
 	unfollowed bool
 	told       int // problems
@@ -117,6 +124,7 @@ func New(cfg Config) *State {
 		cfg: cfg, insts: map[string]*instance{}, byProcess: map[uint32][]*instance{}, rooms: map[roomKey]*room{},
 		flows: map[socket.Flow]flow{}, data: map[uint64]*dataConn{}, clients: map[socket.Flow]uint32{}, asked: map[socket.Flow]*link{},
 	}
+	s.paths = verbs.NewPaths(cfg.Local)
 	s.reader = control.NewReader(s.message, s.lostStream)
 	return s
 }
@@ -125,6 +133,7 @@ func New(cfg Config) *State {
 func (s *State) Stats() Stats {
 	out := s.stats
 	out.Instances, out.Rooms, out.Flows, out.Data, out.Held = len(s.insts), len(s.rooms), len(s.flows), len(s.data), s.bytes
+	out.Forgotten += s.paths.Forgotten()
 	out.Control, out.Probe = s.reader.Stats(), s.mark.Counts
 	return out
 }
@@ -138,7 +147,7 @@ func (s *State) Reached() int64 { return s.mark.T }
 func (s *State) Take(k probe.Kind, payload []byte) error {
 	s.stats.Frames++
 	switch k {
-	case probe.Transfer, probe.Control, probe.Process:
+	case probe.Transfer, probe.Control, probe.Process, probe.Verbs, probe.Sight:
 		return s.hold(k, payload)
 	case probe.Gone:
 		if len(payload) != 8 {
@@ -146,6 +155,7 @@ func (s *State) Take(k probe.Kind, payload []byte) error {
 		}
 		// It is gone once everything that came before was taken in.
 		s.held = append(s.held, held{s.latest(), k, slices.Clone(payload)})
+		s.bytes += len(payload)
 	case probe.Progress:
 		m, err := probe.ParseMark(payload)
 		if err != nil {
@@ -245,6 +255,15 @@ func (s *State) record(h held) {
 		if p.Ended {
 			s.processEnded(p.PID)
 		}
+	case probe.Verbs:
+		s.verbs(h.b)
+	case probe.Sight:
+		a, err := probe.ParseAttached(h.b)
+		if err != nil {
+			s.stats.Malformed++
+			return
+		}
+		s.attached(&a)
 	case probe.Gone:
 		inode := binary.LittleEndian.Uint64(h.b)
 		delete(s.data, inode)

@@ -150,25 +150,53 @@ func (s *State) soleSession(to *instance, l *link) bool {
 	return true
 }
 
+// sayAgain is how often sight is declared anew, in ns: the judge hears of an
+// instance's restart from its stream, perhaps after the first bytes into it were
+// seen, and then knows nothing of the sight that was declared meanwhile.
+const sayAgain = 1e9
+
 // prove declares sight of a peer's writes, if nothing stands against it.
 func (s *State) prove(to, from *instance, c *dataConn) {
 	l := to.links[from.name]
-	if l == nil || l.covered {
+	if l == nil {
 		return
 	}
-	if why := s.against(to, from, c); why != "" {
-		s.withdraw(l, why)
+	l.ways[overTCP].used = true
+	if l.ways[overRDMA].covered {
+		s.withdraw(l, overRDMA, bothWays)
+	}
+	if l.due(overTCP, s.now) {
+		s.declare(l, overTCP, s.against(l, c))
+	}
+}
+
+// bothWays is of a peer of which not all can come over one way.
+const bothWays = "its bytes come over TCP and over RDMA"
+
+// due reports whether sight of a way is to be declared.
+func (l *link) due(w way, now int64) bool {
+	return !l.ways[w].covered || now-l.ways[w].said >= sayAgain
+}
+
+// declare says that the sight of a peer's writes is complete, or why it is not.
+func (s *State) declare(l *link, w way, why string) {
+	if why != "" {
+		s.withdraw(l, w, why)
 		return
 	}
-	l.covered, l.told = true, ""
+	on := &l.ways[w]
+	on.covered, on.told, on.said = true, "", s.now
 	s.emit(&lifecycle.Fact{
-		Inst: to.name, Src: lifecycle.Sidecar, Ev: lifecycle.SourceCoverage, Of: lifecycle.TCP, Complete: true, Peer: from.name,
+		Inst: l.to.name, Src: lifecycle.Sidecar, Ev: lifecycle.SourceCoverage, Of: w.source(), Complete: true, Peer: l.from.name,
 	})
 }
 
 // against is why the sight of a peer's writes is not complete.
-func (s *State) against(to, from *instance, c *dataConn) string {
+func (s *State) against(l *link, c *dataConn) string {
+	to, from := l.to, l.from
 	switch {
+	case l.ways[overRDMA].used:
+		return bothWays
 	case s.unfollowed:
 		return "there are more connections than can be followed"
 	case to.staged:
@@ -193,20 +221,21 @@ func (s *State) withdrawConn(c *dataConn, why string) {
 		from := s.writer(to, c)
 		for _, name := range peers(to) {
 			if l := to.links[name]; from == nil || l.from == from {
-				s.withdraw(l, why)
+				s.withdraw(l, overTCP, why)
 			}
 		}
 	}
 }
 
 // withdraw says that the sight of a peer's writes is not complete, and why; once.
-func (s *State) withdraw(l *link, why string) {
-	if !l.covered && l.told == why {
+func (s *State) withdraw(l *link, w way, why string) {
+	on := &l.ways[w]
+	if !on.covered && on.told == why {
 		return
 	}
-	l.covered, l.told = false, why
+	on.covered, on.told = false, why
 	s.emit(&lifecycle.Fact{
-		Inst: l.to.name, Src: lifecycle.Sidecar, Ev: lifecycle.SourceCoverage, Of: lifecycle.TCP, Peer: l.from.name,
+		Inst: l.to.name, Src: lifecycle.Sidecar, Ev: lifecycle.SourceCoverage, Of: w.source(), Peer: l.from.name,
 		Reason: why[:min(len(why), lifecycle.MaxText)],
 	})
 }
@@ -225,6 +254,13 @@ func (s *State) losses(before, now probe.Counts) {
 		s.unfollowed = true
 		s.lost(lifecycle.TCP, now.TransferFull-before.TransferFull, "more connections than can be followed")
 	}
+	if n := now.VerbsLost - before.VerbsLost; n > 0 {
+		s.stats.LostRecord += n
+		if now.VerbsUntold > before.VerbsUntold {
+			s.paths.Distrust()
+		}
+		s.lost(lifecycle.RDMA, n, "the ring of RDMA requests was full, or calls could not be followed")
+	}
 	if now.ControlFull > before.ControlFull {
 		s.lost(lifecycle.Wire, now.ControlFull-before.ControlFull, "more control connections than can be followed")
 	}
@@ -233,13 +269,13 @@ func (s *State) losses(before, now probe.Counts) {
 // lost says so of the whole node, and forgets what was proven.
 func (s *State) lost(of lifecycle.Src, n uint64, why string) {
 	s.emit(&lifecycle.Fact{Src: lifecycle.Sidecar, Ev: lifecycle.EventsLost, Of: of, Count: n, Stage: "kernel", Reason: why})
-	if of != lifecycle.TCP {
-		return
-	}
 	for _, i := range s.insts {
 		for _, l := range i.links {
-			// The loss has withdrawn it already.
-			l.covered, l.told = false, ""
+			for w := range numWays {
+				if w.source() == of { // the loss has withdrawn it already
+					l.ways[w].covered, l.ways[w].told = false, ""
+				}
+			}
 		}
 	}
 }

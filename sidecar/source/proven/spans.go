@@ -1,0 +1,55 @@
+package proven
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// span is memory of an instance's pools: regions that touch are one.
+type span struct{ lo, hi uint64 }
+
+func spansOf(pools []pool) (out []span) {
+	var all []span
+	for n := range pools {
+		p := &pools[n]
+		for _, r := range p.Regions {
+			all = append(all, span{r.Base, r.Base + r.Stride*uint64(p.Pages)})
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
+	for _, a := range all {
+		if n := len(out); n > 0 && a.lo <= out[n-1].hi {
+			out[n-1].hi = max(out[n-1].hi, a.hi)
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// holds reports whether bytes lie in the instance's pools.
+func (i *instance) holds(address, bytes uint64) bool {
+	whole := false
+	i.within(address, bytes, func(lo, hi uint64) { whole = lo == address && hi-lo == bytes })
+	return whole
+}
+
+// within calls each with the parts of some bytes that lie in the instance's pools,
+// and reports whether there are any.
+func (i *instance) within(address, bytes uint64, each func(lo, hi uint64)) bool {
+	end := address + bytes
+	if end < address {
+		end = ^uint64(0)
+	}
+	first := sort.Search(len(i.spans), func(n int) bool { return i.spans[n].hi > address })
+	found := false
+	for _, s := range i.spans[first:] {
+		if s.lo >= end {
+			break
+		}
+		found = true
+		each(max(s.lo, address), min(s.hi, end))
+	}
+	return found
+}
