@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"regexp"
+	"strings"
 
 	"github.com/kvwitness/kvwitness/bpf/target"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
@@ -52,18 +53,21 @@ var bypasses = []function{
 	{"mlx5dv_devx_obj_create", "", false, probeProgDevxObject, ""},
 }
 
-// Names of the files that are attached to, and of no others: a target's memory
-// may name any address.
+// Names of the files that are attached to, and of no others: a target's memory may
+// name any address. Wheels of Python carry a libibverbs with a hash in its name.
 var (
-	libraryName  = regexp.MustCompile(`^libibverbs\.so(\.[0-9.]+)?$`)
+	libraryName  = regexp.MustCompile(`^libibverbs(-[0-9a-f]+)?\.so[0-9.]*$`)
 	providerName = regexp.MustCompile(`^lib([a-z0-9_]+-rdmav[0-9]+\.so|(mlx4|mlx5|efa|mana|hns|bnxt_re|irdma)\.so[0-9.]*)$`)
 )
+
+// fileName is the last part of a path, also of one that was deleted meanwhile.
+func fileName(of string) string { return path.Base(strings.TrimSuffix(of, " (deleted)")) }
 
 // libraries are the mappings of libibverbs, one for each file.
 func libraries(maps []target.Mapping) []target.Mapping {
 	var all []target.Mapping
 	for _, m := range maps {
-		if !m.Executable || !libraryName.MatchString(path.Base(m.Path)) {
+		if !m.Executable || !libraryName.MatchString(fileName(m.Path)) {
 			continue
 		}
 		known := false
@@ -77,72 +81,72 @@ func libraries(maps []target.Mapping) []target.Mapping {
 	return all
 }
 
-// Watch attaches to libibverbs as a process has it mapped. fresh reports whether
-// one of its libraries was not attached to before: devices that the process opened
-// until then are found by FindContexts. A process that has not loaded it yet gives
-// ErrNoVerbs.
-func (p *Probe) Watch(pid int) (fresh bool, err error) {
+// Watch attaches to libibverbs as a process has it mapped, and returns since when
+// all of it is (ns, CLOCK_MONOTONIC): devices that the process opened before are
+// found by FindContexts. A process that has not loaded it yet gives ErrNoVerbs.
+func (p *Probe) Watch(pid int) (since int64, err error) {
 	maps, err := target.Mappings(pid)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	all := libraries(maps)
 	for _, m := range all {
 		now, err := p.AttachLibrary(m.File(pid))
 		if err != nil {
-			return fresh, fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
+			return since, fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
 		}
-		fresh = fresh || now
+		since = max(since, now)
 	}
 	if len(all) == 0 {
-		return false, fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
+		return 0, fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
 	}
-	return fresh, nil
+	return since, nil
 }
 
 // AttachLibrary attaches to a libibverbs, whoever has it mapped now or later.
-func (p *Probe) AttachLibrary(path string) (fresh bool, err error) {
-	object, file, err := open(path)
+func (p *Probe) AttachLibrary(path string) (since int64, err error) {
+	l, err := open(path, libraryName)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	defer file.Close()
-	return p.attachExports(object, path, functions)
+	defer l.file.Close()
+	return p.attachExports(l, functions)
 }
 
-func (p *Probe) attachExports(object *target.Object, path string, all []function) (fresh bool, err error) {
+func (p *Probe) attachExports(l *library, all []function) (since int64, err error) {
 	for _, f := range all {
-		offset, err := object.Symbol(f.name, f.version)
+		offset, err := l.object.Symbol(f.name, f.version)
 		if err != nil {
 			if f.needed {
-				return fresh, err
+				return since, err
 			}
 			continue
 		}
-		now, err := p.on(path, offset, f.name, f.entry, f.exit)
+		now, err := p.on(l, offset, f.name, f.entry, f.exit)
 		if err != nil {
-			return fresh, err
+			return since, err
 		}
-		fresh = fresh || now
+		since = max(since, now)
 	}
-	return fresh, nil
+	return since, nil
 }
 
 // AttachContext attaches to post_send (and poll_cq, if wanted) of a context's
 // provider, and to its ways around post_send. The addresses come out of the
 // target's memory: they are taken only where a function starts in a verbs
-// provider. fresh reports whether post_send was not attached to before: what the
-// context posted until then was not seen.
-func (p *Probe) AttachContext(c source.Context) (fresh bool, err error) {
+// provider. since is when the last of them was: what the context posted before was
+// not seen.
+func (p *Probe) AttachContext(c source.Context) (since int64, err error) {
 	if !c.Known {
-		return false, fmt.Errorf("process %d, context %#x: %w", c.PID, c.Context, ErrLayout)
+		return 0, fmt.Errorf("process %d, context %#x: %w", c.PID, c.Context, ErrLayout)
 	}
 	if p.opts.Completions {
-		if _, err := p.attachAddress(int(c.PID), c.PollCQ, "poll_cq", probeProgPollCq, probeProgPollCqDone); err != nil {
-			return false, err
+		if since, err = p.attachAddress(int(c.PID), c.PollCQ, "poll_cq", probeProgPollCq, probeProgPollCqDone); err != nil {
+			return 0, err
 		}
 	}
-	return p.attachAddress(int(c.PID), c.PostSend, "post_send", probeProgPostSend, "")
+	posting, err := p.attachAddress(int(c.PID), c.PostSend, "post_send", probeProgPostSend, "")
+	return max(since, posting), err
 }
 
 // Indexes in Extended.Functions.
@@ -154,7 +158,7 @@ const (
 
 // AttachExtended attaches to the extended API of a QP's provider, as
 // AttachContext does.
-func (p *Probe) AttachExtended(x source.Extended) (fresh bool, err error) {
+func (p *Probe) AttachExtended(x source.Extended) (since int64, err error) {
 	for _, f := range []struct {
 		index         int
 		role, program string
@@ -171,60 +175,73 @@ func (p *Probe) AttachExtended(x source.Extended) (fresh bool, err error) {
 		}
 		now, err := p.attachAddress(int(x.PID), x.Functions[f.index], f.role, f.program, "")
 		if err != nil {
-			return fresh, err
+			return since, err
 		}
-		fresh = fresh || now
+		since = max(since, now)
 	}
-	return fresh, nil
+	return since, nil
 }
 
-func (p *Probe) attachAddress(pid int, addr uint64, role, entry, exit string) (fresh bool, err error) {
+func (p *Probe) attachAddress(pid int, addr uint64, role, entry, exit string) (since int64, err error) {
 	maps, err := target.Mappings(pid)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	m, offset, err := provider(pid, maps, addr)
+	l, offset, err := provider(pid, maps, addr)
 	if err != nil {
-		return false, fmt.Errorf("process %d, %s at %#x: %w", pid, role, addr, err)
+		return 0, fmt.Errorf("process %d, %s at %#x: %w", pid, role, addr, err)
 	}
-	if fresh, err = p.on(m.File(pid), offset, role, entry, exit); err != nil || !fresh {
-		return fresh, err
-	}
-	object, file, err := open(m.File(pid))
+	defer l.file.Close()
+	around, err := p.attachExports(l, bypasses)
 	if err != nil {
-		return fresh, err
+		return 0, err
 	}
-	defer file.Close()
-	_, err = p.attachExports(object, m.File(pid), bypasses)
-	return fresh, err
+	since, err = p.on(l, offset, role, entry, exit)
+	return max(since, around), err
 }
 
-// provider finds the file and offset of a provider's function.
-func provider(pid int, maps []target.Mapping, addr uint64) (target.Mapping, uint64, error) {
+// provider opens the file of a provider, and finds the offset of its function. The
+// caller closes the file.
+func provider(pid int, maps []target.Mapping, addr uint64) (l *library, offset uint64, err error) {
 	m, found := target.At(maps, addr)
-	if !found || !m.Executable || !providerName.MatchString(path.Base(m.Path)) {
-		return m, 0, ErrNotProvider
+	if !found || !m.Executable || !providerName.MatchString(fileName(m.Path)) {
+		return nil, 0, ErrNotProvider
 	}
-	object, file, err := open(m.File(pid))
-	if err != nil {
-		return m, 0, err
+	if l, err = open(m.File(pid), providerName); err != nil {
+		return nil, 0, err
 	}
-	defer file.Close()
-	offset := addr - m.Start + m.Offset
-	if !object.Starts(offset) {
-		return m, 0, target.ErrNotAFunction
+	offset = addr - m.Start + m.Offset
+	if !l.object.Starts(offset) {
+		return nil, 0, errors.Join(target.ErrNotAFunction, l.file.Close())
 	}
-	return m, offset, nil
+	return l, offset, nil
 }
 
-func open(path string) (*target.Object, *os.File, error) {
-	file, err := os.Open(path)
+// library is an open file: what is looked at and what is attached to is the same,
+// whatever the process maps meanwhile.
+type library struct {
+	object *target.Object
+	file   *os.File
+}
+
+func (l *library) path() string { return fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()) }
+
+// open opens a file that must have such a name.
+func open(name string, want *regexp.Regexp) (*library, error) {
+	file, err := os.Open(name)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the library: %w", err)
+		return nil, fmt.Errorf("open the library: %w", err)
 	}
-	object, err := target.Open(file)
+	l := &library{file: file}
+	itself, err := os.Readlink(l.path())
+	if err == nil && !want.MatchString(fileName(itself)) {
+		err = fmt.Errorf("%w: it is %s", ErrNotProvider, fileName(itself))
+	}
+	if err == nil {
+		l.object, err = target.Open(file)
+	}
 	if err != nil {
-		return nil, nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, file.Close())
 	}
-	return object, file, nil
+	return l, nil
 }

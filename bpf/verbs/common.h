@@ -21,6 +21,7 @@ enum counter {
 	RECORDS_LOST, /* no room in the ring */
 	LOST_BUSY, /* every scratch of this CPU was in use */
 	LOST_CALLS, /* a call was not remembered until its return */
+	LOST_OBJECTS, /* of RECORDS_LOST: about contexts, queue pairs, registrations */
 	COUNT_CALLS, /* post_send calls that were followed */
 	COUNT_REQUESTS,
 	NUM_COUNTERS,
@@ -82,9 +83,8 @@ INLINE void count(u32 which, u64 n)
 INLINE int is_watched(void)
 {
 	u32 tgid = current_pid_tgid() >> 32;
-	u64 *how = map_lookup(&targets, &tgid);
 
-	return how && !(*how & VERBS_MUTED);
+	return map_lookup(&targets, &tgid) != 0;
 }
 
 INLINE void begin(struct head *h, u16 kind)
@@ -103,7 +103,15 @@ INLINE void send(void *record, u64 size)
 {
 	/* Waking the reader would cost more than all the rest: it looks by the
 	 * clock. */
-	count(ringbuf_output(&ring, record, size, NO_WAKEUP) ? RECORDS_LOST : RECORDS_SENT, 1);
+	struct head *h = record;
+
+	if (!ringbuf_output(&ring, record, size, NO_WAKEUP)) {
+		count(RECORDS_SENT, 1);
+		return;
+	}
+	count(RECORDS_LOST, 1);
+	if (h->kind != KIND_POSTED && h->kind != KIND_COMPLETED)
+		count(LOST_OBJECTS, 1);
 }
 
 INLINE struct scratch *take(u32 *slot)

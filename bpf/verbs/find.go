@@ -59,7 +59,7 @@ func FindContexts(pid int) ([]source.Context, error) {
 func providers(maps []target.Mapping) []target.Mapping {
 	var all []target.Mapping
 	for _, m := range maps {
-		if m.Executable && providerName.MatchString(path.Base(m.Path)) {
+		if m.Executable && providerName.MatchString(fileName(m.Path)) {
 			all = append(all, m)
 		}
 	}
@@ -116,7 +116,8 @@ func (s *scan) piece(data []byte, at uint64) {
 				return // pieces overlap
 			}
 		}
-		if _, _, err := provider(s.pid, s.maps, send); err == nil {
+		if l, _, err := provider(s.pid, s.maps, send); err == nil {
+			_ = l.file.Close() // it was only read
 			s.found = append(s.found, c)
 		}
 	}

@@ -16,15 +16,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kvwitness/kvwitness/bpf/load"
-	"github.com/kvwitness/kvwitness/bpf/target"
 )
 
 // Limits of a Probe.
 const (
-	MaxObjects   = 256       // files attached to, libraries and providers
-	MaxFunctions = 16        // attached to in one file
-	muted        = uint64(3) // of a target: watched, but not by these programs
-	watchedValue = uint64(1) // of a target: watched by all
+	MaxObjects   = 256 // files attached to, libraries and providers
+	MaxFunctions = 16  // attached to in one file
 	maxSites     = MaxObjects * MaxFunctions
 )
 
@@ -37,6 +34,7 @@ const (
 	RecordsLost        // records for which it had no room
 	LostBusy           // calls in the middle of others on their CPU
 	LostCalls          // calls whose beginning was not remembered
+	LostObjects        // of RecordsLost: about contexts, queue pairs and registrations
 	Calls              // of post_send that were followed
 	Requests           // of these, and of the extended API
 )
@@ -76,6 +74,7 @@ type site struct {
 
 type attachment struct {
 	id    uint64
+	since int64 // ns, CLOCK_MONOTONIC
 	links []link.Link
 }
 
@@ -123,44 +122,35 @@ func (a *attachment) close() error {
 
 // Allow lets the calls of a process through.
 func (p *Probe) Allow(pid int) error {
-	if err := p.Targets().Put(uint32(pid), watchedValue); err != nil {
+	if err := p.Targets().Put(uint32(pid), uint64(1)); err != nil {
 		return fmt.Errorf("watch process %d: %w", pid, err)
 	}
 	return nil
 }
 
-// Mute lets no call of a watched process through any more; other probes that
-// share the targets go on.
-func (p *Probe) Mute(pid int) error {
-	if err := p.Targets().Update(uint32(pid), muted, ebpf.UpdateExist); err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
-		return fmt.Errorf("mute process %d: %w", pid, err)
-	}
-	return nil
-}
-
-// on attaches programs to a function of a file, once. fresh reports whether it
-// was not attached before.
-func (p *Probe) on(path string, offset uint64, role string, entry, exit string) (fresh bool, err error) {
+// on attaches programs to a function of a file, once, and returns since when they
+// are.
+func (p *Probe) on(in *library, offset uint64, role string, entry, exit string) (since int64, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var stat unix.Stat_t
-	if err := unix.Stat(path, &stat); err != nil {
-		return false, fmt.Errorf("look at the file: %w", err)
+	if err := unix.Fstat(int(in.file.Fd()), &stat); err != nil {
+		return 0, fmt.Errorf("look at the file: %w", err)
 	}
 	at := site{stat.Dev, stat.Ino, offset, role}
 	switch {
 	case p.closed:
-		return false, os.ErrClosed
+		return 0, os.ErrClosed
 	case p.refused[at]:
-		return false, ErrAbused
+		return 0, ErrAbused
 	case p.attached[at] != nil:
-		return false, nil
+		return p.attached[at].since, nil
 	case len(p.attached)+len(p.refused) >= maxSites:
-		return false, fmt.Errorf("attach to more than %d functions: %w", maxSites, ErrTooMany)
+		return 0, fmt.Errorf("attach to more than %d functions: %w", maxSites, ErrTooMany)
 	}
-	file, err := link.OpenExecutable(path)
+	file, err := link.OpenExecutable(in.path())
 	if err != nil {
-		return false, fmt.Errorf("open: %w", err)
+		return 0, fmt.Errorf("open: %w", err)
 	}
 	p.sites++
 	a := &attachment{id: p.sites}
@@ -174,12 +164,17 @@ func (p *Probe) on(path string, offset uint64, role string, entry, exit string) 
 		}
 		l, err := side.attach(role, p.Program(side.program), where)
 		if err != nil {
-			return false, errors.Join(fmt.Errorf("attach to %s at %#x: %w", role, offset, err), a.close())
+			return 0, errors.Join(fmt.Errorf("attach to %s at %#x: %w", role, offset, err), a.close())
 		}
 		a.links = append(a.links, l)
 	}
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		return 0, errors.Join(fmt.Errorf("read the clock: %w", err), a.close())
+	}
+	a.since = now.Nano()
 	p.attached[at] = a
-	return true, nil
+	return a.since, nil
 }
 
 // Refuse detaches from a place, named by [source.Posted.Site], whose hits are no
@@ -198,17 +193,11 @@ func (p *Probe) Refuse(id uint64) error {
 	return nil
 }
 
-// Libraries is how many files of libibverbs and providers a process has mapped.
-func Libraries(pid int) (int, error) {
-	maps, err := target.Mappings(pid)
-	if err != nil {
-		return 0, err
-	}
-	return len(libraries(maps)) + len(providers(maps)), nil
-}
-
 // PostingCost is how often post_send was called and how long the program on it ran
 // in all, if the kernel counts that.
 func (p *Probe) PostingCost() (runs uint64, in time.Duration, err error) {
 	return p.CostOf(probeProgPostSend)
 }
+
+// Completes reports whether completions are seen.
+func (p *Probe) Completes() bool { return p.opts.Completions }

@@ -268,8 +268,8 @@ func TestLateAttachFindsTheContext(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("found %+v, %v", found, err)
 	}
-	if fresh, err := w.AttachContext(found[0]); err != nil || !fresh {
-		t.Fatal(fresh, err)
+	if since, err := w.AttachContext(found[0]); err != nil || since == 0 {
+		t.Fatal(since, err)
 	}
 	p.do(t, "post 16 1 4096 0 0 0")
 	if got := posted(t, w.records(t)); got.Requests != 16 || got.Context != found[0].Context {

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,24 +25,42 @@ type process struct {
 	out *bufio.Reader
 }
 
-// build compiles the stub library, the stub provider (stripped, as
-// distributions ship them) and the target. It needs gcc and libibverbs-dev.
-func build(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
+// built is where the stub library, the stub provider (stripped, as distributions
+// ship them) and the target were compiled. That needs gcc and libibverbs-dev.
+var built = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = os.MkdirTemp("", "verbs"); err != nil {
+		return "", err
+	}
 	src, err := filepath.Abs("testdata")
 	if err != nil {
-		t.Fatal(err)
+		return dir, err
 	}
 	provider, library := filepath.Join(dir, "libstub-rdmav34.so"), filepath.Join(dir, "libibverbs.so.1")
 	for _, args := range [][]string{
 		{"gcc", "-shared", "-fPIC", "-O1", "-s", "-Wl,-soname,libstub-rdmav34.so", "-o", provider, filepath.Join(src, "provider.c")},
 		{"gcc", "-shared", "-fPIC", "-O1", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script=" + filepath.Join(src, "libibverbs.map"), "-o", library, filepath.Join(src, "libibverbs.c"), provider},
-		{"gcc", "-O1", "-o", filepath.Join(dir, "target"), filepath.Join(src, "target.c"), library, provider, "-ldl", "-Wl,-rpath," + dir},
+		{"gcc", "-O1", "-o", filepath.Join(dir, "target"), filepath.Join(src, "target.c"), library, provider, "-ldl", "-Wl,-rpath,$ORIGIN"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s (the tests of verbs need gcc and libibverbs-dev): %v\n%s", strings.Join(args, " "), err, out)
+			return dir, fmt.Errorf("%s (the tests of verbs need gcc and libibverbs-dev): %w\n%s", strings.Join(args, " "), err, out)
 		}
+	}
+	return dir, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if dir, _ := built(); dir != "" {
+		_ = os.RemoveAll(dir)
+	}
+	os.Exit(code)
+}
+
+func build(t testing.TB) string {
+	t.Helper()
+	dir, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }

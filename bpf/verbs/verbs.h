@@ -25,9 +25,6 @@ enum kind {
 	KIND_BYPASS, /* the process gets at a QP that is rung without post_send */
 };
 
-/* Bit of a target's value: its calls of verbs are not looked at any more. */
-#define VERBS_MUTED 2
-
 enum flag {
 	TRUNCATED = 1, /* something was longer than is followed: the rest was not seen */
 	UNREADABLE = 2, /* memory that a pointer named could not be read */

@@ -20,6 +20,7 @@ import (
 	"github.com/kvwitness/kvwitness/bpf/pdwire"
 	"github.com/kvwitness/kvwitness/bpf/process"
 	"github.com/kvwitness/kvwitness/bpf/tcpxfer"
+	"github.com/kvwitness/kvwitness/bpf/verbs"
 	"github.com/kvwitness/kvwitness/sidecar/attach"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
 )
@@ -45,6 +46,9 @@ type loop struct {
 	transfers *load.Probe
 	controls  *load.Probe
 	starts    *load.Probe
+	verbs     *verbs.Probe
+	attacher  *attacher
+	rdma      rdma
 	watch     attach.Watch
 
 	pruned  chan pruning
@@ -84,6 +88,12 @@ func open(s settings, out *os.File) (l *loop, err error) {
 	if l.controls, err = pdwire.Open(load.Options{Targets: l.transfers.Targets()}); err != nil {
 		return l, err
 	}
+	if l.verbs, err = verbs.Open(verbs.Options{Options: load.Options{Targets: l.transfers.Targets()}, Completions: s.completions}); err != nil {
+		return l, err
+	}
+	l.attacher = newAttacher(l.verbs, attach.Proc(s.proc))
+	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}}
+	libraries := l.attacher.begin()
 	l.watch = attach.Watch{
 		Proc: attach.Proc(s.proc), Rules: s.rules, Self: os.Getpid(),
 		Started: l.started, Ended: l.ended,
@@ -95,12 +105,16 @@ func open(s settings, out *os.File) (l *loop, err error) {
 	if err = l.out.Hello(); err != nil {
 		return l, err
 	}
+	l.complain(libraries)
 	l.complain(l.watch.Scan())
 	return l, l.failed
 }
 
 func (l *loop) close() error {
 	var errs []error
+	if l.verbs != nil {
+		errs = append(errs, l.verbs.Close())
+	}
 	for _, p := range []*load.Probe{l.starts, l.controls, l.transfers} {
 		if p != nil {
 			errs = append(errs, p.Close())
@@ -114,6 +128,10 @@ func (l *loop) problem(text string) error {
 }
 
 func (l *loop) run(ctx context.Context) error {
+	attaching := make(chan struct{})
+	ctx, stop := context.WithCancel(ctx)
+	defer func() { stop(); <-attaching }()
+	go func() { defer close(attaching); l.attacher.run(ctx) }()
 	for ctx.Err() == nil {
 		if err := l.turn(time.Now()); err != nil {
 			if ctx.Err() != nil {
@@ -159,11 +177,12 @@ func (l *loop) turn(now time.Time) error {
 		from    *load.Probe
 		kind    probe.Kind
 		process int // where a record says its process
-	}{{l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
+	}{{l.verbs.Probe, probe.Verbs, 8}, {l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
 		all, err := source.from.Drain(drainBytes, func(b []byte) {
 			records++
 			if l.isWatched(b, source.process) {
 				l.write(source.kind, b)
+				l.note(source.kind, b)
 			}
 		})
 		if err = errors.Join(err, l.failed); err != nil {
@@ -174,6 +193,7 @@ func (l *loop) turn(now time.Time) error {
 	if records > 0 {
 		l.lastRecord = now
 	}
+	l.answers()
 	if emptied {
 		// In each turn: who joins this with other sources waits for it.
 		l.told = reached
@@ -191,6 +211,16 @@ func (l *loop) write(k probe.Kind, b []byte) {
 	}
 }
 
+// note looks at a record that was handed on for what it says of verbs.
+func (l *loop) note(k probe.Kind, b []byte) {
+	switch k {
+	case probe.Verbs:
+		l.verbsRecord(b)
+	case probe.Control:
+		l.ask(asked{what: hintProcess, pid: int(binary.NativeEndian.Uint32(b[32:]))})
+	}
+}
+
 func (l *loop) mark() {
 	m := probe.Mark{T: l.told, Counts: l.counts}
 	l.payload = m.Append(l.payload[:0])
@@ -199,7 +229,7 @@ func (l *loop) mark() {
 
 // pressed reports whether a ring is so full that it may have lost something.
 func (l *loop) pressed() bool {
-	for _, p := range []*load.Probe{l.controls, l.transfers} {
+	for _, p := range []*load.Probe{l.verbs.Probe, l.controls, l.transfers} {
 		if bytes, size := p.Fill(); bytes > size/2 {
 			return true
 		}
@@ -217,14 +247,20 @@ func (l *loop) count() error {
 	if err != nil {
 		return err
 	}
+	v, err := l.verbs.Counters()
+	if err != nil {
+		return err
+	}
 	before := l.counts
 	l.counts = probe.Counts{
 		TransferSent: t[tcpxfer.RecordsSent], TransferLost: t[tcpxfer.RecordsLost], TransferFull: t[tcpxfer.ConnectionsLost],
 		ControlSent: c[pdwire.RecordsSent], ControlLost: c[pdwire.RecordsLost], ControlFull: c[pdwire.ConnectionsLost],
 		ControlCut: c[pdwire.BytesCut], Refused: l.watch.Refused(),
+		VerbsSent: v[verbs.RecordsSent], VerbsLost: v[verbs.RecordsLost] + v[verbs.LostBusy] + v[verbs.LostCalls],
+		VerbsUntold: v[verbs.LostCalls] + v[verbs.LostObjects],
 	}
-	lost := func(c probe.Counts) [4]uint64 {
-		return [4]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull}
+	lost := func(c probe.Counts) [5]uint64 {
+		return [5]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull, c.VerbsLost}
 	}
 	if lost(before) != lost(l.counts) {
 		l.mark()
@@ -310,12 +346,14 @@ func (l *loop) started(p attach.Process) error {
 		return fmt.Errorf("watch process %d: %w", p.PID, err)
 	}
 	l.seen(probe.Seen{PID: uint32(p.PID), Rule: p.Rule})
+	l.ask(asked{what: watchProcess, pid: p.PID, t: l.since})
 	return nil
 }
 
 func (l *loop) ended(p attach.Process) {
 	// One that is not there was never put.
 	_ = l.transfers.Targets().Delete(uint32(p.PID))
+	l.forgetWays(p.PID)
 	l.seen(probe.Seen{PID: uint32(p.PID), Rule: p.Rule, Ended: true})
 }
 

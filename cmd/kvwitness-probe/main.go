@@ -38,6 +38,8 @@ type settings struct {
 	fd      int
 	connect string
 	proc    string
+
+	completions bool
 }
 
 func parse(args []string) (s settings, err error) {
@@ -53,6 +55,7 @@ func parse(args []string) (s settings, err error) {
 	flags.IntVar(&s.fd, "fd", 3, "descriptor of the socket to the sidecar, inherited from it")
 	flags.StringVar(&s.connect, "connect", "", "path of the socket on which the sidecar listens, instead of --fd")
 	flags.StringVar(&s.proc, "proc", "/proc", "where the node's /proc is mounted")
+	flags.BoolVar(&s.completions, "completions", false, "see how each RDMA request ends; that taxes every poll for completions")
 	version := flags.Bool("version", false, "print the version and end")
 	if err := flags.Parse(args); err != nil {
 		return s, err

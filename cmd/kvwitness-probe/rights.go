@@ -22,8 +22,9 @@ type right struct {
 // rights are all that the probe uses; README.md shows the same table.
 var rights = []right{
 	{unix.CAP_BPF, "CAP_BPF", "load the programs; kernels before 5.19 also ask for it to change the list of processes", true},
-	{unix.CAP_PERFMON, "CAP_PERFMON", "attach the programs and let them read memory of the processes that are watched", false},
-	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "see which executable a process of another user runs, for the rule exe=", true},
+	{unix.CAP_PERFMON, "CAP_PERFMON", "attach the programs, to libraries that processes load later too, and let them read memory of the processes that are watched", true},
+	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "see which executable a process of another user runs, for the rule exe=, what it has mapped, which devices it has open, and the contexts that it opened before", true},
+	{unix.CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "open the library that a process has mapped, whatever its container calls it (/proc/PID/map_files)", true},
 }
 
 func keptRights() (mask uint64) {

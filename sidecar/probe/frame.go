@@ -22,7 +22,7 @@ import (
 )
 
 // Version of what is said; both sides come from one build.
-const Version = 1
+const Version = 2
 
 // MaxFrame is the longest payload of a frame, in bytes.
 const MaxFrame = 32 << 10
@@ -42,6 +42,8 @@ const (
 	Progress                 // a [Mark]
 	Problem                  // text: something does not work, and the remedy
 	Gone                     // the inode of a socket that was followed and is no more, u64
+	Verbs                    // a record of bpf/verbs
+	Sight                    // an [Attached]
 	numKind
 )
 

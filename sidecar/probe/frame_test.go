@@ -23,9 +23,11 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	w := NewWriter(&b)
 	must(t, w.Hello())
 	seen := Seen{T: 5, PID: 7, Ended: true, Rule: "exe=x"}
-	mark := Mark{T: -1, Counts: Counts{1, 2, 3, 4, 5, 6, 7, 8}}
+	mark := Mark{T: -1, Counts: Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}
 	must(t, w.Frame(Process, seen.Append(nil)))
 	must(t, w.Frame(Progress, mark.Append(nil)))
+	attached := Attached{T: 6, PID: 7, Seen: true, Ends: true, Context: 8, Reason: "none"}
+	must(t, w.Frame(Sight, attached.Append(nil)))
 	must(t, w.Frame(Control, make([]byte, MaxFrame)))
 	if err := w.Frame(Control, make([]byte, MaxFrame+1)); !errors.Is(err, ErrFormat) {
 		t.Errorf("a frame that is too long is written: %v", err)
@@ -41,6 +43,11 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	k, p, err = r.Next()
 	must(t, err)
 	if got, err := ParseMark(p); k != Progress || err != nil || !reflect.DeepEqual(got, mark) {
+		t.Errorf("read %v %+v, %v", k, got, err)
+	}
+	k, p, err = r.Next()
+	must(t, err)
+	if got, err := ParseAttached(p); k != Sight || err != nil || got != attached {
 		t.Errorf("read %v %+v, %v", k, got, err)
 	}
 	if k, p, err = r.Next(); k != Control || len(p) != MaxFrame || err != nil {
@@ -86,6 +93,9 @@ func FuzzFramesAreBounded(f *testing.F) {
 			}
 			if s, err := ParseSeen(p); err == nil && !bytes.Equal(s.Append(nil), p) {
 				t.Fatalf("%q is read as %+v", p, s)
+			}
+			if a, err := ParseAttached(p); err == nil && !bytes.Equal(a.Append(nil), p) {
+				t.Fatalf("%q is read as %+v", p, a)
 			}
 			if m, err := ParseMark(p); err == nil && !bytes.Equal(m.Append(nil), p) {
 				t.Fatalf("%q is read as %+v", p, m)

@@ -6,13 +6,16 @@ import (
 )
 
 // Counts are what the programs in the kernel counted since they were loaded. For
-// each of the two: records that were handed on, records for which there was no
-// room, and connections beyond those that can be followed.
+// each probe: records that were handed on, records for which there was no room
+// (of verbs also calls that could not be followed), and connections beyond those
+// that can be followed.
 type Counts struct {
 	TransferSent, TransferLost, TransferFull uint64
 	ControlSent, ControlLost, ControlFull    uint64
 	ControlCut                               uint64 // bytes of bodies that stayed in the kernel
 	Refused                                  uint64 // processes that match and are not watched
+	VerbsSent, VerbsLost                     uint64
+	VerbsUntold                              uint64 // of VerbsLost: about contexts, queue pairs and registrations
 }
 
 // Mark says how far the probe has come: every record of before T was handed on
@@ -25,6 +28,7 @@ type Mark struct {
 func (m *Mark) fields() []*uint64 {
 	return []*uint64{
 		&m.TransferSent, &m.TransferLost, &m.TransferFull, &m.ControlSent, &m.ControlLost, &m.ControlFull, &m.ControlCut, &m.Refused,
+		&m.VerbsSent, &m.VerbsLost, &m.VerbsUntold,
 	}
 }
 
@@ -81,5 +85,53 @@ func ParseSeen(b []byte) (s Seen, err error) {
 	}
 	return Seen{
 		T: int64(binary.LittleEndian.Uint64(b)), PID: binary.LittleEndian.Uint32(b[8:]), Ended: b[12] == 1, Rule: string(b[fixed:]),
+	}, nil
+}
+
+// Attached is whether what a process hands to a device is seen: by one of its
+// contexts, or, where Context is 0, besides those that are known.
+type Attached struct {
+	T       int64 // ns; since then, where it is seen
+	PID     uint32
+	Seen    bool
+	Ends    bool   // how its requests end is seen too
+	Context uint64 // address in the process
+	Reason  string // why it is not
+}
+
+// Bits of how an Attached is told.
+const (
+	toldSeen = 1 << iota
+	toldEnds
+)
+
+// maxReason is the longest reason that is told, in bytes.
+const maxReason = 512
+
+// Append appends it to dst.
+func (a *Attached) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(a.T))
+	dst = binary.LittleEndian.AppendUint32(dst, a.PID)
+	told := byte(0)
+	if a.Seen {
+		told |= toldSeen
+	}
+	if a.Ends {
+		told |= toldEnds
+	}
+	dst = append(dst, told)
+	dst = binary.LittleEndian.AppendUint64(dst, a.Context)
+	return append(dst, a.Reason[:min(len(a.Reason), maxReason)]...)
+}
+
+// ParseAttached reads an Attached.
+func ParseAttached(b []byte) (a Attached, err error) {
+	const fixed = 21
+	if len(b) < fixed || len(b) > fixed+maxReason || b[12] > toldSeen|toldEnds {
+		return a, fmt.Errorf("read what is attached to, of %d bytes: %w", len(b), ErrFormat)
+	}
+	return Attached{
+		T: int64(binary.LittleEndian.Uint64(b)), PID: binary.LittleEndian.Uint32(b[8:]), Seen: b[12]&toldSeen != 0, Ends: b[12]&toldEnds != 0,
+		Context: binary.LittleEndian.Uint64(b[13:]), Reason: string(b[fixed:]),
 	}, nil
 }

@@ -222,6 +222,33 @@ func Decode(data []byte) (any, error) {
 	}
 }
 
+// Glance is what the probe itself looks at of a record.
+type Glance struct {
+	Head
+	Kind     Kind
+	Requests uint32 // of a Posted
+	Site     uint64 // of a Posted
+}
+
+// Peek reads that of a record whose rest it does not look at.
+func Peek(data []byte) (g Glance, err error) {
+	if len(data) < headSize {
+		return g, fmt.Errorf("%w: %d bytes", ErrRecord, len(data))
+	}
+	r := reader{data: data}
+	g.Head = Head{Time: int64(r.u64()), PID: r.u32(), TID: r.u32()}
+	g.Kind, g.Flags = Kind(r.u16()), Flags(r.u16())
+	if g.Kind != KindPosted {
+		return g, nil
+	}
+	if len(data) < postedSize {
+		return g, fmt.Errorf("%w: %d bytes of what was posted", ErrRecord, len(data))
+	}
+	r.at = postedSize - 12
+	g.Requests, g.Site = r.u32(), r.u64()
+	return g, nil
+}
+
 // shape is how long a record of a kind is: fixed bytes, then entries.
 func shape(k Kind) (fixed, each int, most uint32) {
 	switch k {
