@@ -28,7 +28,7 @@ type Limits struct {
 	Pools     int // pools over all instances; default 4,096
 	Pages     int // pages over all pools, 32 bytes each; default 10,485,760
 	Requests  int // requests not yet ended; default 131,072. The oldest goes first
-	Ended     int // ended requests and rooms remembered; default 8,192
+	Ended     int // ended requests and rooms remembered; default 8,192. Of rooms, as many as of both
 	Transfers int // transfers in one room; default 4,096
 	Activity  int // pages that transfers name, over all pools; default 4,194,304
 	Fragments int // pieces of partly written pages; default 1,048,576

@@ -150,9 +150,7 @@ func (l *Ledger) finish() {
 			l.mature(inst, maxStep)
 		}
 	}
-	rooms := slices.Clone(l.alive)
-	slices.SortFunc(rooms, func(a, b *room) int { return cmp.Compare(a.began, b.began) })
-	for _, rm := range rooms {
+	for rm := l.oldestRoom; rm != nil; rm = rm.newer {
 		for _, h := range rm.handoffs {
 			l.judge(h, h.lastOK, h.node)
 		}
@@ -160,7 +158,7 @@ func (l *Ledger) finish() {
 	for _, inst := range l.sortedInstances() {
 		l.answer(inst)
 	}
-	for _, rm := range rooms {
+	for rm := l.oldestRoom; rm != nil; rm = rm.newer {
 		l.sayVerdicts(rm)
 	}
 }

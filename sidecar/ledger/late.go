@@ -8,7 +8,8 @@ func (l *Ledger) late(inst *instance, f *lifecycle.Fact) {
 	l.stats.Late++
 	l.tick++
 	const why = "a fact about it came too late to be put in order"
-	if rm := l.rooms[f.Room]; rm != nil && f.Room != "" {
+	if f.Room != "" {
+		rm := l.roomFor(f.Room)
 		unsee(rm, nil, why)
 		rm.late = true
 	}

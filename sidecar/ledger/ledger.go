@@ -13,9 +13,11 @@ type Ledger struct {
 	win   window
 	insts map[string]*instance
 	rooms map[string]*room
-	alive []*room // not forgotten, private ones too
 	ended []*room // rooms that ended, the oldest first
 	gone  int     // how many of ended are gone
+
+	oldestRoom, newestRoom *room // not forgotten, private ones too
+	alive                  int   // how many they are
 
 	clocks  map[string]int64 // clock offset of each node, ns
 	vram    map[string]*nodeVRAM
@@ -179,6 +181,7 @@ func (l *Ledger) setClock(f *lifecycle.Fact) {
 func (l *Ledger) apply(h held) {
 	f, inst := h.f, h.inst
 	l.tick++
+	l.boundRooms()
 	if inst != nil && (inst.outdated(f) || inst.ofAnother(f)) {
 		l.stats.Outdated++
 		return

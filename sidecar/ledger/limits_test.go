@@ -28,6 +28,7 @@ func within(t *testing.T, l *ledger.Ledger, lim ledger.Limits) {
 		{"pages", s.Pages, lim.Pages},
 		{"requests", s.Requests, lim.Requests + 1},
 		{"ended", s.Ended, lim.Ended + 1},
+		{"rooms", s.Rooms, lim.Requests + lim.Ended + 1},
 		{"activity", s.Activity, lim.Activity},
 		{"fragments", s.Fragments, lim.Fragments},
 		{"window", s.Window, lim.Window},
@@ -119,6 +120,39 @@ func TestTransfersBeyondTheLimitAreUnwitnessed(t *testing.T) {
 	}
 	if l.Stats().Forgotten.Transfers == 0 || l.Stats().Forgotten.Digests == 0 {
 		t.Fatalf("nothing was forgotten: %+v", l.Stats().Forgotten)
+	}
+}
+
+// Promise: rooms of which no request is known, and that nothing ends, cost sight and
+// not memory: receivers seen on the wire alone, and digests.
+func TestOpenRoomsBeyondTheLimitAreUnwitnessed(t *testing.T) {
+	l := ledger.New(ledger.Config{Limits: small})
+	opened := openPool("decode-0", 1024, nil)
+	opened.Src = lifecycle.Wire
+	l.Step(opened)
+	for i := range 2000 {
+		at := int64(i+1) * 1_000_000
+		start := engine(at, lifecycle.TransferStarted)
+		start.Src, start.Xfer, start.Room, start.Side, start.Peer, start.Pool = lifecycle.Wire, "x", fmt.Sprint("a", i), lifecycle.Receiver, "prefill-0", "kv"
+		start.Pages = lifecycle.Runs{{First: uint32(i % 1024), Count: 1}}
+		digest := engine(at, lifecycle.ContentDigest)
+		digest.Src, digest.Room, digest.Pool, digest.Digest, digest.Side = lifecycle.Wire, fmt.Sprint("b", i), "kv", "d", lifecycle.Sender
+		for _, f := range []*lifecycle.Fact{start, digest} {
+			if found := l.Step(f); len(found) > 0 && i < 1024 {
+				t.Fatalf("room %d: %+v", i, found)
+			}
+			within(t, l, small)
+		}
+	}
+	l.Close()
+	for _, v := range l.Verdicts() {
+		if v.Verdict == finding.Clean {
+			t.Fatalf("%+v", v)
+		}
+	}
+	accounted(t, l)
+	if l.Stats().Forgotten.Rooms == 0 {
+		t.Fatal("nothing was forgotten: the test shows nothing")
 	}
 }
 

@@ -20,14 +20,14 @@ type room struct {
 	violated  string // why, "" if not
 	unseen    []unseen
 	named     *instance // that named it first
-	began     uint64    // tick
-	place     int       // in Ledger.alive
 	lastEnd   int64     // applied time at which a transfer of it ended last
 	listed    bool      // stands in the queue of ended rooms
 	said      bool      // its verdicts were given
 	revised   bool      // and given again
 	late      bool      // a fact that came too late named it
 	gone      bool      // forgotten
+
+	older, newer *room // those that are not forgotten, by age
 }
 
 // unseen is something that was not seen of a room at one of its instances, nil
@@ -87,22 +87,45 @@ func (l *Ledger) roomFor(id string) *room {
 			return rm
 		}
 	}
-	rm := &room{id: id, began: l.tick}
+	rm := &room{id: id}
 	rm.reqs = rm.first[:0]
 	if id != "" {
 		l.rooms[id] = rm
 	}
-	rm.place = len(l.alive)
-	l.alive = append(l.alive, rm)
+	if rm.older = l.newestRoom; rm.older != nil {
+		rm.older.newer = rm
+	} else {
+		l.oldestRoom = rm
+	}
+	l.newestRoom = rm
+	l.alive++
 	return rm
 }
 
 // bury takes a room from those that are alive.
 func (l *Ledger) bury(rm *room) {
-	last := l.alive[len(l.alive)-1]
-	l.alive[rm.place], last.place = last, rm.place
-	l.alive[len(l.alive)-1] = nil
-	l.alive = l.alive[:len(l.alive)-1]
+	l.alive--
+	if rm.older != nil {
+		rm.older.newer = rm.newer
+	} else {
+		l.oldestRoom = rm.newer
+	}
+	if rm.newer != nil {
+		rm.newer.older = rm.older
+	} else {
+		l.newestRoom = rm.older
+	}
+	rm.older, rm.newer = nil, nil
+}
+
+// boundRooms forgets the oldest rooms beyond what requests and their ends can
+// account for: those of which no request is known need not ever end.
+func (l *Ledger) boundRooms() {
+	for l.alive > l.cfg.Limits.Requests+l.cfg.Limits.Ended {
+		l.stats.Forgotten.Rooms++
+		unsee(l.oldestRoom, nil, "more rooms were open than are remembered")
+		l.forgetRoom(l.oldestRoom)
+	}
 }
 
 // on is the room's request on an instance, the latest if there were several.

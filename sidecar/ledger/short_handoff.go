@@ -176,12 +176,13 @@ func (l *Ledger) filledThen(h *handoff, pl *pool, o owing) (filled, known bool) 
 }
 
 // shortageStaged compares bytes: what arrives in a staged pool is seen, but not
-// page by page.
+// page by page. What a transfer that failed, or whose peer is gone, left in the
+// buffer went nowhere.
 func (l *Ledger) shortageStaged(h *handoff, pl *pool, pages int64, s *shortage) {
 	want := uint64(pages) * pl.pageBytes()
 	var got uint64
 	for _, t := range h.transfers {
-		if t.staged != nil {
+		if lost := t.failed() || t.gone && t.outcome != lifecycle.OK; t.staged != nil && !lost {
 			got += t.staged[pl].ok
 		}
 	}

@@ -29,14 +29,16 @@ type Stats struct {
 
 // Forgotten counts what was beyond a limit, by the limit.
 type Forgotten struct {
-	Instances, Pools, Requests, Ended, Transfers, Activity, Fragments uint64
-	Releases, Given, Window, Digests, Pending, Peers, Samples         uint64
+	Instances, Pools, Requests, Ended, Rooms, Transfers, Activity uint64
+	Fragments, Releases, Given, Window, Digests, Pending, Peers   uint64
+	Samples                                                       uint64
 }
 
 // Sizes is how full the bounded things are; the limit of each is that of
 // [Limits].
 type Sizes struct {
 	Instances, Pools, Pages, Requests, Ended, Activity, Fragments, Window, Pending int
+	Rooms                                                                          int // of Requests and Ended together
 }
 
 // Stats returns the counts so far.
@@ -47,6 +49,6 @@ func (l *Ledger) Sizes() Sizes {
 	return Sizes{
 		Instances: len(l.insts), Pools: l.pools, Pages: l.pages, Requests: l.live,
 		Ended: len(l.ended) - l.gone, Activity: l.activities, Fragments: l.fragments,
-		Window: l.win.len(), Pending: l.pendingReads,
+		Window: l.win.len(), Pending: l.pendingReads, Rooms: l.alive,
 	}
 }

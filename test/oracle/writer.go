@@ -121,10 +121,12 @@ func (o *oracle) fill(x part, at span) {
 }
 
 // stagedBytes are those that came through a pool's staging buffer, retries
-// counted once.
+// counted once. What a transfer that failed left there went nowhere.
 func (h *handoff) stagedBytes(p *pool) (n uint64) {
 	for _, t := range h.transfers() {
-		n += t.staged[p].size()
+		if !t.failed {
+			n += t.staged[p].size()
+		}
 	}
 	return n
 }

@@ -90,6 +90,8 @@ func Faults() []Fault {
 	)
 	also := func(kinds ...finding.Kind) []finding.Kind { return kinds }
 	return []Fault{
+		// A page that is missing may be cached and shared: who recomputes the rest of
+		// its prompt after a rejection has then not recomputed all that it reads.
 		{"stale_read/attention", stale, also(rejects), everywhere},
 		{"stale_read/source", stale, also(short), handoffs},
 		{"foreign_page/reader", foreign, also(rejects), everywhere},
@@ -100,10 +102,10 @@ func Faults() []Fault {
 		{"foreign_page/bytes", foreign, nil, []string{"disagg-observed", "multi-rank"}},
 		{"tenant_crossing/shared", tenant, nil, []string{"unified", "disagg-claims", "disagg-observed"}},
 		{"wrong_block/key", finding.WrongBlock, nil, []string{"unified", "disagg-claims", "disagg-observed"}},
-		{"short_handoff/pages", short, also(stale), []string{"disagg-claims"}},
-		{"short_handoff/incident", short, also(stale, claim), []string{"disagg-claims", "disagg-observed"}},
+		{"short_handoff/pages", short, also(stale, rejects), []string{"disagg-claims"}},
+		{"short_handoff/incident", short, also(stale, claim, rejects), []string{"disagg-claims", "disagg-observed"}},
 		{"short_handoff/tokens", short, nil, handoffs},
-		{"short_handoff/bytes", short, also(stale, claim), witnessed},
+		{"short_handoff/bytes", short, also(stale, claim, rejects), witnessed},
 		{"write_after_release/free", late, nil, []string{"disagg-observed", "multi-rank"}},
 		{"write_after_release/reassigned", late, nil, []string{"disagg-observed", "multi-rank"}},
 		{"write_after_release/claimed", late, nil, everywhere},
