@@ -65,6 +65,7 @@ var settings = []setting{
 	limit("samples", 1<<12, "GPUs and processes with a vram sample, per node", func(l *ledger.Limits) *int { return &l.Samples }),
 	engines(),
 	watch(),
+	boolean("watch_completions", "see how each RDMA request ends; each poll for completions pays for it", func(c *Config) *bool { return &c.Sidecar.Completions }),
 	text("node", "", "name of this node in facts; empty: its host name", func(c *Config) *string { return &c.Sidecar.Node }),
 	text("events_dir", "", "folder of the engines' sockets; empty: where engines put them by default", func(c *Config) *string { return &c.Sidecar.EventsDir }),
 	text("listen", "127.0.0.1:9464", "address of metrics, health and API, HOST:PORT", func(c *Config) *string { return &c.Sidecar.Listen }),

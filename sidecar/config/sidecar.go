@@ -37,6 +37,7 @@ type Sidecar struct {
 	SnapshotBytes int
 	EnginePages   int
 	Watch         []string // processes to watch from outside: rules of sidecar/attach
+	Completions   bool     // of RDMA requests are seen
 	Evidence      Evidence
 	Alerts        Alerts
 }

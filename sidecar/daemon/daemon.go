@@ -124,7 +124,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 		found: m.Found, shadow: d.shadow.Load, now: now,
 	}
 	if len(s.Watch) > 0 {
-		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, followed: d.follows, paths: map[path]sight{}}
+		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}}
 	}
 	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
 		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },

@@ -25,6 +25,8 @@ type witness struct {
 	in    *intake.Intake
 	node  string
 	rules []string
+	// completions of RDMA requests are to be seen too.
+	completions bool
 	// followed reports whether an instance tells of its pools itself.
 	followed func(instance string) bool
 
@@ -67,14 +69,18 @@ func (w *witness) declared(f *lifecycle.Fact) {
 	}
 }
 
-// covered are the instances into which every path that is known is seen.
-func (w *witness) covered() map[string]bool {
+// covered are, for each transport, the instances into which every path over it that
+// is known is seen.
+func (w *witness) covered() map[lifecycle.Src]map[string]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	all := map[string]bool{}
+	all := map[lifecycle.Src]map[string]bool{}
 	for p, s := range w.paths {
-		before, known := all[p.into]
-		all[p.into] = s.complete && (before || !known)
+		if all[p.over] == nil {
+			all[p.over] = map[string]bool{}
+		}
+		before, known := all[p.over][p.into]
+		all[p.over][p.into] = s.complete && (before || !known)
 	}
 	return all
 }
@@ -85,7 +91,7 @@ type WitnessState struct {
 	Problem  string       `json:"problem,omitempty"` // why it does not, and the last one otherwise
 	Starts   uint64       `json:"starts"`
 	Paths    []PathState  `json:"paths"` // that were met
-	Seen     proven.Stats `json:"seen"` // of the present probe
+	Seen     proven.Stats `json:"seen"`  // of the present probe
 }
 
 func (w *witness) state() WitnessState {
@@ -136,14 +142,14 @@ func (w *witness) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Stderr: lines{w.log}})
+	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Completions: w.completions, Stderr: lines{w.log}})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", path, err)
 	}
 	src := w.in.Open("", func() intake.Standing { return intake.Live })
 	defer src.Close()
 	state := proven.New(proven.Config{
-		Node: w.node, Followed: w.followed,
+		Node: w.node, Followed: w.followed, Local: newGIDs(gidsOfNode).local,
 		Emit: func(f *lifecycle.Fact) {
 			// What an engine that is followed says on the wire it says in its stream
 			// too, under other names; of it only what is seen is news.
@@ -193,7 +199,7 @@ func (w *witness) forget() {
 
 // blind tells the judge that what the probe saw goes on unseen.
 func (w *witness) blind(ctx context.Context, src *intake.Source) {
-	for _, of := range []lifecycle.Src{lifecycle.TCP, lifecycle.Wire} {
+	for _, of := range []lifecycle.Src{lifecycle.TCP, lifecycle.RDMA, lifecycle.Wire} {
 		src.Put(ctx, &lifecycle.Fact{
 			T: now(), Node: w.node, Src: lifecycle.Sidecar, Ev: lifecycle.EventsLost,
 			Of: of, Stage: "probe", Reason: "it ended",

@@ -178,8 +178,11 @@ func (e emitter) sight(s *follow.Status) {
 		e.put(standing, number(int(s.State) == i), s.Name, name)
 	}
 	for _, source := range ofSource.Values {
-		e.put(coverage, number(source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh ||
-			source == lifecycle.TCP.String() && e.Covered[s.Instance]), s.Name, source)
+		seen := source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh
+		for _, of := range [...]lifecycle.Src{lifecycle.RDMA, lifecycle.TCP} {
+			seen = seen || source == of.String() && e.Covered[of][s.Instance]
+		}
+		e.put(coverage, number(seen), s.Name, source)
 	}
 	for p := range engineinfo.NumEndpoint {
 		e.put(polls, float64(s.Poll.OK[p]), s.Name, p.String(), "ok")

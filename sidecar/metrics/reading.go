@@ -3,6 +3,7 @@ package metrics
 import (
 	"time"
 
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
@@ -25,10 +26,11 @@ type Judged struct {
 
 // Reading is all that is shown, at one moment.
 type Reading struct {
-	Now        int64 // ns, on the node's clock
-	Engines    []follow.Status
-	Judged     Judged
-	Covered    map[string]bool // instances whose incoming TCP transfers are all seen
+	Now     int64 // ns, on the node's clock
+	Engines []follow.Status
+	Judged  Judged
+	// Covered are the instances into which all transfers of a source are seen.
+	Covered    map[lifecycle.Src]map[string]bool
 	Limits     ledger.Limits
 	QueueBytes int // of an engine's facts
 	Record     record.Stats
@@ -54,6 +56,7 @@ var boundedThings = []bounded{
 	{"pages", sizes(func(s *ledger.Sizes) int { return s.Pages }), limits(func(l *ledger.Limits) int { return l.Pages }), nil},
 	{"requests", sizes(func(s *ledger.Sizes) int { return s.Requests }), limits(func(l *ledger.Limits) int { return l.Requests }), gone(func(f *ledger.Forgotten) uint64 { return f.Requests })},
 	{"ended", sizes(func(s *ledger.Sizes) int { return s.Ended }), limits(func(l *ledger.Limits) int { return l.Ended }), gone(func(f *ledger.Forgotten) uint64 { return f.Ended })},
+	{"rooms", sizes(func(s *ledger.Sizes) int { return s.Rooms }), limits(func(l *ledger.Limits) int { return l.Requests + l.Ended }), gone(func(f *ledger.Forgotten) uint64 { return f.Rooms })},
 	{"transfers", nil, nil, gone(func(f *ledger.Forgotten) uint64 { return f.Transfers })},
 	{"activity", sizes(func(s *ledger.Sizes) int { return s.Activity }), limits(func(l *ledger.Limits) int { return l.Activity }), gone(func(f *ledger.Forgotten) uint64 { return f.Activity })},
 	{"fragments", sizes(func(s *ledger.Sizes) int { return s.Fragments }), limits(func(l *ledger.Limits) int { return l.Fragments }), gone(func(f *ledger.Forgotten) uint64 { return f.Fragments })},

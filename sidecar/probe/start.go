@@ -43,6 +43,9 @@ type StartConfig struct {
 	// Match are the rules that name the processes to be watched: see
 	// sidecar/attach. At least one.
 	Match []string
+	// Completions of RDMA requests are to be seen too, which each poll for them pays
+	// for.
+	Completions bool
 	// Stderr takes what the probe complains of; nil: nobody reads it.
 	Stderr io.Writer
 	// Attr is how the process is to be started; nil: as this one is.
@@ -68,6 +71,9 @@ func Start(ctx context.Context, c StartConfig) (*Child, error) {
 	args := make([]string, 0, 2*len(c.Match))
 	for _, m := range c.Match {
 		args = append(args, "--match", m)
+	}
+	if c.Completions {
+		args = append(args, "--completions")
 	}
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.ExtraFiles = []*os.File{theirs}
