@@ -6,24 +6,23 @@
 //	/metrics           for Prometheus, OpenMetrics with exemplars if asked for
 //	/api/v1/findings   the last findings, ?since=ID&limit=N; /api/v1/verdicts alike
 //	/api/v1/state      how each engine and the judge stand
+//	/                  what sidecar/web shows, if it is given
 //
 // It imports sidecar/report. It promises: nothing but the two health paths is
-// answered without the token, if there is one; an address that strangers may
-// reach is refused without one; connections, requests and answers are bounded in
-// number, size and time.
+// answered without the token, if there is one, but for the page that asks for it; an
+// address that strangers may reach is refused without one; nothing but health and
+// metrics is answered under a name that is not this sidecar's; connections, requests
+// and answers are bounded in number, size and time.
 package serve
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -58,6 +57,8 @@ type Source struct {
 	Findings func(since uint64, limit int) []report.Entry
 	Verdicts func(since uint64, limit int) []report.Entry
 	State    func() any
+	Web      http.Handler // of pages; nil: there are none
+	Hosts    []string     // names by which this sidecar is asked for, besides addresses
 }
 
 // Server serves until it is closed.
@@ -126,13 +127,28 @@ func handler(token string, src Source) http.Handler {
 		answer(w, http.StatusOK, map[string]string{"status": "ok"})
 	})
 	open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, src) })
-	open.Handle("/", guarded(token, mux))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(src.Metrics, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout,
 	}))
-	mux.HandleFunc("GET /api/v1/findings", list("findings", src.Findings))
-	mux.HandleFunc("GET /api/v1/verdicts", list("verdicts", src.Verdicts))
-	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, src.State()) })
+	rest := http.NewServeMux()
+	rest.HandleFunc("GET /api/v1/findings", list("findings", src.Findings))
+	rest.HandleFunc("GET /api/v1/verdicts", list("verdicts", src.Verdicts))
+	rest.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, src.State()) })
+	if src.Web != nil {
+		rest.Handle("/", src.Web)
+	}
+	mux.Handle("/", named(src.Hosts, rest))
+	if token == "" {
+		open.Handle("/", mux)
+		return open
+	}
+	g := newGate(token)
+	open.Handle("/", g.guarded(mux, src.Web != nil))
+	if src.Web != nil {
+		open.Handle("GET /login", named(src.Hosts, src.Web))
+		open.Handle("GET /assets/", named(src.Hosts, src.Web))
+		open.Handle("POST /login", http.NewCrossOriginProtection().Handler(named(src.Hosts, http.HandlerFunc(g.login))))
+	}
 	return open
 }
 
@@ -143,24 +159,6 @@ func health(w http.ResponseWriter, src Source) {
 		status, word = http.StatusServiceUnavailable, "blind"
 	}
 	answer(w, status, map[string]any{"status": word, "not_seen": why})
-}
-
-// guarded asks for the token, in a time that does not tell how much of it is right.
-func guarded(token string, next http.Handler) http.Handler {
-	if token == "" {
-		return next
-	}
-	want := sha256.Sum256([]byte(token))
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		given, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-		got := sha256.Sum256([]byte(given))
-		if subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer(w, http.StatusUnauthorized, map[string]string{"error": "a token is needed"})
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
 }
 
 // list serves entries, the oldest first.
