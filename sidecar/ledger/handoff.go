@@ -27,7 +27,6 @@ type handoff struct {
 	judging   bool // a read that waits for its step will judge it
 	judged    bool
 	latecomer bool // a transfer of it began before it was seen
-	strange   bool // it names a pool that was never opened
 	severed   bool // a peer of it is gone: what is missing need not come
 	blurred   bool // writes came that could be of another request as well
 	short     bool
@@ -120,12 +119,11 @@ func (rm *room) busy() bool {
 
 // allOK reports whether each page that the receiver named is of some transfer
 // that completed ok: where one failed and was not made again, the engine knows
-// that the handoff is not complete. Of one whose peer is gone the rest need not
-// come, nor of one that only the sender named and that did not complete.
+// that the handoff is not complete. What only the sender named must complete too.
 func (h *handoff) allOK() bool {
 	unfinished := func(t *transfer) bool {
 		unnamed := t.recvTick == 0 && len(t.targets)+len(t.sources) > 0
-		return t.open() || t.outcome != lifecycle.OK && (t.gone || unnamed)
+		return t.open() || t.outcome != lifecycle.OK && unnamed
 	}
 	if slices.ContainsFunc(h.transfers, unfinished) {
 		return false
@@ -314,7 +312,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	if h.completed && !h.short {
 		l.compareHalves(h, t, node)
 	}
-	h.sealed = used && h.proven && !h.short && s.blank == "" && len(s.pages) == 0
+	h.sealed = used && h.proven && !h.short && s.blank == "" && !s.claimed && len(s.pages) == 0
 	if s.blank != "" {
 		unseeRead(h.room, h.recv, s.blank)
 	}

@@ -121,9 +121,7 @@ func (l *Ledger) resolveStart(c *call) {
 		c.void = true
 	case c.pool == nil && len(f.Pages) > 0:
 		l.locate(c.inst, f.Pool, c.room)
-		c.tr.into.strange = true
 	case c.pool != nil && !l.fits(c.pool, f.Pages, c.room):
-		c.tr.into.strange = true
 		c.pool = nil
 	}
 }

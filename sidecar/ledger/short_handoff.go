@@ -18,6 +18,7 @@ type shortage struct {
 	unnamed map[*pool]int64 // owed by tokens and never reserved, so without ids
 	staged  map[*pool]uint64
 	used    bool   // read or a success, completed or not
+	claimed bool   // an owed page is only claimed to be written
 	blank   string // why something could not be said
 }
 
@@ -55,9 +56,6 @@ func (l *Ledger) shortage(h *handoff) shortage {
 	if h.dummy() {
 		return s
 	}
-	if h.strange {
-		s.blank = "a transfer of it names a pool that was never opened"
-	}
 	for _, pl := range h.recv.pools {
 		if pl == nil || pl.Owes == lifecycle.OwesNone {
 			continue
@@ -73,7 +71,7 @@ func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 	if len(named) == 0 && (h.req == nil || givenIn(h.req.given, pl.index) == 0) {
 		return
 	}
-	if pl.Path == lifecycle.PathStaged && h.covered() {
+	if pl.Path == lifecycle.PathStaged && pl.pageBytes() > 0 && h.covered() {
 		if slices.ContainsFunc(named, func(o owing) bool { p := &pl.pages[o.at]; return p.born <= o.tick && pl.unseen(p) }) {
 			s.blank = firstOf(s.blank, "what an owed page holds is not known")
 			return
@@ -155,7 +153,11 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		return
 	}
 	watching := p.flags&watched != 0 || h.covered() && pl.shows() // also where the receiver did not name it
-	if p.flags&(local|observed) != 0 || p.flags&claimed != 0 && !watching {
+	if p.flags&(local|observed) != 0 {
+		return
+	}
+	if p.flags&claimed != 0 && !watching {
+		s.claimed = true
 		return
 	}
 	whose, known := l.others(h.req, p.content)

@@ -167,8 +167,8 @@ var casesWritten = []mutant{
 	{
 		rule: "case-01", clause: "staged-unwatched", file: "short_handoff.go",
 		off: "a staged pool that nobody watches accuses nobody",
-		old: `if pl.Path == lifecycle.PathStaged && h.covered() {`,
-		new: `if pl.Path == lifecycle.PathStaged {`,
+		old: `pl.pageBytes() > 0 && h.covered() {`,
+		new: `pl.pageBytes() > 0 {`,
 	},
 	{
 		rule: "case-01", clause: "staged-vouches", file: "handoff.go",

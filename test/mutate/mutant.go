@@ -44,7 +44,7 @@ func mutants() []mutant {
 	var all []mutant
 	for _, table := range [][]mutant{
 		wholeKinds(), pageKinds, handoffKinds, instanceKinds,
-		casesWritten, casesOwed, casesHanded, casesWriter, casesOrder, casesBounds,
+		casesWritten, casesOwed, casesHanded, casesWriter, casesOrder, casesBounds, casesRead,
 	} {
 		all = append(all, table...)
 	}

@@ -72,13 +72,12 @@ func (o *oracle) sees(h *handoff) bool {
 	if h.mixed || h.partial || h.room.early[h.receiver] {
 		return false
 	}
-	ts := h.transfers()
-	for _, t := range ts {
-		if !o.watched(h.receiver, t.sender, h.first) {
+	for _, t := range h.room.transfers { // also those that nobody was seen to start
+		if t.receiver == h.receiver && !o.watched(h.receiver, t.sender, h.first) {
 			return false
 		}
 	}
-	return len(ts) > 0
+	return len(h.transfers()) > 0
 }
 
 // watched: some source has seen all that came into an instance from a peer
