@@ -26,7 +26,7 @@ func kindOf(f *lifecycle.Fact) (what sayable, theirs string) {
 	switch {
 	case f.Ev == lifecycle.EvUnknown:
 		return unknown, ""
-	case f.Src == lifecycle.Engine && isClaim(f.Ev) && f.Epoch.Has:
+	case f.Src == lifecycle.Engine && isClaim(f) && f.Epoch.Has:
 		return aboutOwn, f.Inst
 	case f.Src == lifecycle.Sidecar && (f.Ev == lifecycle.StreamGap || f.Ev == lifecycle.EventsLost) && f.Of == lifecycle.Engine:
 		return aboutOwn, f.Inst
@@ -40,11 +40,13 @@ func kindOf(f *lifecycle.Fact) (what sayable, theirs string) {
 
 // isClaim reports whether an engine can say that of itself: what it cannot is an
 // observation, or a statement about somebody's sight.
-func isClaim(ev lifecycle.Ev) bool {
-	switch ev {
+func isClaim(f *lifecycle.Fact) bool {
+	switch f.Ev {
 	case lifecycle.RegionRegistered, lifecycle.RegionDeregistered, lifecycle.BytesMoved, lifecycle.VRAMUsage,
-		lifecycle.SourceCoverage, lifecycle.StreamGap, lifecycle.EventsLost, lifecycle.Watermark, lifecycle.ClockOffset:
+		lifecycle.SourceCoverage, lifecycle.StreamGap, lifecycle.EventsLost, lifecycle.ClockOffset:
 		return false
+	case lifecycle.Watermark:
+		return f.Of == lifecycle.Engine
 	}
 	return true
 }
