@@ -95,6 +95,14 @@ var settings = []setting{
 	text("alertmanager_ca_file", "", "file with the authorities that may vouch for Alertmanagers; empty: the system's", func(c *Config) *string { return &c.Sidecar.Alerts.CAFile }),
 	pageURL(),
 	hosts(),
+	peers(),
+	text("peer_listen", "", "address at which sidecars of other nodes ask for facts, HOST:PORT; empty: none may", func(c *Config) *string { return &c.Sidecar.Peers.Listen }),
+	text("peer_cert_file", "", "file with this node's certificate for its peers, as PEM", func(c *Config) *string { return &c.Sidecar.Peers.CertFile }),
+	text("peer_key_file", "", "file with the key of that certificate", func(c *Config) *string { return &c.Sidecar.Peers.KeyFile }),
+	text("peer_ca_file", "", "file with the authorities that vouch for peers, as PEM", func(c *Config) *string { return &c.Sidecar.Peers.CAFile }),
+	text("peer_token_file", "", "file with the token that peers on loopback know each other by, instead of certificates", func(c *Config) *string { return &c.Sidecar.Peers.TokenFile }),
+	duration("peer_patience", "500ms", "how old what a peer says may be before the peer is out of sight; the judge waits for it twice that long at most",
+		func(c *Config) *time.Duration { return &c.Sidecar.Peers.Patience }),
 }
 
 // maxDuration is the longest time that may be set: longer ones are mistakes.
@@ -198,7 +206,7 @@ func word(name, fallback, help string, at func(*Config) *string, allowed ...stri
 
 // read is the text of a file's value.
 func (s setting) read(value any) string {
-	if s.name == enginesKey {
+	if s.name == enginesKey || s.name == peersKey {
 		return listed(value)
 	}
 	return scalar(value)

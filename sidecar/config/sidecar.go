@@ -40,6 +40,7 @@ type Sidecar struct {
 	Completions   bool     // of RDMA requests are seen
 	Evidence      Evidence
 	Alerts        Alerts
+	Peers         Peers
 }
 
 // Engine is one engine that is followed. Either URL or Instance is known: an
@@ -74,7 +75,7 @@ func (e *Engine) parts() []part {
 	return []part{{"url", &e.URL}, {"instance", &e.Instance}, {"events", &e.Events}, {"replay", &e.Replay}}
 }
 
-// enginesKey is the one key that is a list.
+// enginesKey is the key that lists them.
 const enginesKey = "engines"
 
 // watch names the processes that the probe looks at.
