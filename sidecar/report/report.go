@@ -10,6 +10,7 @@ package report
 
 import (
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,7 +23,8 @@ import (
 
 // Bounds of what is kept.
 const (
-	// Kept is how many findings, and how many verdicts, are kept.
+	// Kept is how many findings, and how many verdicts, are kept. Where there are
+	// more, the oldest of the instance that has most go first.
 	Kept = 256
 	// MaxList is how many runs of pages and exposed parties of a finding are kept.
 	MaxList = 64
@@ -56,19 +58,41 @@ type Log struct {
 	dropped atomic.Uint64
 }
 
+// ring is what is kept, the oldest first. Once it is full, whoever has most in it
+// makes room: an instance that breaks rules without end pushes out its own.
 type ring struct {
-	all  []Entry
-	next uint64 // ID of the last entry
+	all   []Entry
+	about []string       // the instance of each
+	count map[string]int // by instance
+	next  uint64         // ID of the last entry
 }
 
-func (r *ring) add(e Entry) uint64 {
+func (r *ring) add(inst string, e Entry) uint64 {
 	r.next++
 	e.ID = r.next
 	if len(r.all) == Kept {
-		r.all = append(r.all[:0], r.all[1:]...)
+		r.drop()
 	}
-	r.all = append(r.all, e)
+	if r.count == nil {
+		r.count = map[string]int{}
+	}
+	r.all, r.about = append(r.all, e), append(r.about, inst)
+	r.count[inst]++
 	return e.ID
+}
+
+// drop takes out the oldest entry of the instance that has most.
+func (r *ring) drop() {
+	most := 0
+	for _, n := range r.count {
+		most = max(most, n)
+	}
+	i := slices.IndexFunc(r.about, func(inst string) bool { return r.count[inst] == most })
+	inst := r.about[i]
+	if r.count[inst]--; r.count[inst] == 0 {
+		delete(r.count, inst)
+	}
+	r.all, r.about = slices.Delete(r.all, i, i+1), slices.Delete(r.about, i, i+1)
 }
 
 // since are the entries after that ID, the oldest first, at most limit of them.
@@ -105,7 +129,7 @@ func (l *Log) Finding(f *finding.Finding, delay time.Duration, shadow bool) uint
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.line(line)
-	return l.findings.add(e)
+	return l.findings.add(f.Inst, e)
 }
 
 // Verdict says a verdict.
@@ -114,7 +138,7 @@ func (l *Log) Verdict(v *finding.Verdict) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.line(line)
-	l.verdicts.add(Entry{At: time.Now(), Said: line})
+	l.verdicts.add(v.Inst, Entry{At: time.Now(), Said: line})
 }
 
 // encode cannot fail: these types hold nothing that JSON does not have, and text

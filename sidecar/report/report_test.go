@@ -59,6 +59,23 @@ func TestOnlyTheLastAreKept(t *testing.T) {
 }
 
 // A finding may name as many pages as a hostile engine likes.
+// Promise: an instance that breaks rules without end pushes out its own findings,
+// and not the one that another's incident was told by.
+func TestWhoSaysMostMakesRoom(t *testing.T) {
+	l := New(nil)
+	defer l.Close(time.Minute)
+	quiet, loud := sample(), sample()
+	quiet.Inst, loud.Inst = "quiet", "loud"
+	id := l.Finding(quiet, 0, false)
+	for range 10 * Kept {
+		l.Finding(loud, 0, false)
+	}
+	all := l.Findings(0, 1<<20)
+	if len(all) != Kept || all[0].ID != id || all[1].ID != 9*Kept+3 || all[Kept-1].ID != 10*Kept+1 {
+		t.Errorf("%d: %d, %d to %d", len(all), all[0].ID, all[1].ID, all[len(all)-1].ID)
+	}
+}
+
 func TestWhatIsKeptOfAFindingIsBounded(t *testing.T) {
 	l := New(nil)
 	defer l.Close(time.Minute)
