@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kvwitness/kvwitness/cmd/internal/build"
 	"github.com/kvwitness/kvwitness/sidecar/config"
 	"github.com/kvwitness/kvwitness/sidecar/daemon"
 )
@@ -54,7 +55,7 @@ func watch(cmd *cobra.Command, cfg config.Config, origin config.Origin) error {
 	setLevel(cfg.Log.Level)
 	log := leveled(cfg.Log.Format, &level, cmd.ErrOrStderr())
 	d, err := daemon.New(ctx, daemon.Options{
-		Config: cfg, Origin: origin, Level: setLevel, Out: cmd.OutOrStdout(), Log: log,
+		Config: cfg, Origin: origin, Level: setLevel, Out: cmd.OutOrStdout(), Log: log, Version: build.String(),
 		Load: func() (config.Config, config.Origin, error) { return loadConfig(cmd) },
 	})
 	if err != nil {

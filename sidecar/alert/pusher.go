@@ -113,6 +113,13 @@ func client(config *tls.Config) *http.Client {
 	}
 }
 
+// At says where this sidecar's pages are found, where the configuration does not.
+func (p *Pusher) At(pages string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cfg.Pages = pages
+}
+
 // Raise tells of an incident that may wake somebody, or that more is known of it.
 func (p *Pusher) Raise(i Incident) {
 	p.mu.Lock()

@@ -15,13 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/alert"
 	"github.com/kvwitness/kvwitness/sidecar/config"
+	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/serve"
+	"github.com/kvwitness/kvwitness/sidecar/web"
 )
 
 // EndTimeout is how long the end takes at most, once it is asked for.
@@ -40,6 +43,8 @@ type Options struct {
 	Level func(level string)
 	Out   io.Writer // of findings and verdicts
 	Log   *slog.Logger
+	// Version is that of this program, as evidence says it.
+	Version string
 }
 
 // Daemon is a sidecar.
@@ -56,6 +61,11 @@ type Daemon struct {
 	server *serve.Server
 	view   *witness // from outside; nil: nobody is to be watched
 	shadow atomic.Bool
+	aside  *aside
+	pusher *alert.Pusher
+	flow   *web.Flow
+	store  *evidence.Store    // nil: no evidence is kept
+	gather *evidence.Gatherer // as store
 
 	mu       sync.Mutex
 	cfg      config.Config
@@ -115,22 +125,29 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 			return nil, err
 		}
 	}
+	if err = d.keep(&s, o.Version); err != nil {
+		return nil, errors.Join(err, d.closeOutputs())
+	}
 	d.report = report.New(o.Out)
 	m := metrics.New(d.reading)
 	judging := o.Config.Judge
 	judging.Settle, judging.HoldVerdicts = s.LiveSettle, false
 	d.judge = &judge{
 		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle + s.Slack, log: d.report, record: d.record,
-		found: m.Found, shadow: d.shadow.Load, now: now,
+		found: m.Found, shadow: d.shadow.Load, now: now, aside: d.aside, questions: make(chan func(*ledger.Ledger)),
 	}
 	if len(s.Watch) > 0 {
 		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}}
 	}
 	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
 		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },
+		Web: web.Handler(web.Source{Node: d.node, State: d.stateJSON, Judge: d.judge.ask, Store: d.store, Flow: d.flow, Closed: d.reopen}), Hosts: s.Alerts.Hosts,
 	})
 	if err != nil {
 		return nil, errors.Join(err, d.closeOutputs())
+	}
+	if s.Alerts.PageURL == "" {
+		d.pusher.At(d.URL())
 	}
 	return d, nil
 }
@@ -208,9 +225,12 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 func (d *Daemon) closeOutputs() error {
-	d.report.Close(time.Second)
-	if d.record == nil {
-		return nil
+	err := d.letGo()
+	if d.report != nil {
+		d.report.Close(time.Second)
 	}
-	return d.record.Close()
+	if d.record == nil {
+		return err
+	}
+	return errors.Join(err, d.record.Close())
 }

@@ -3,10 +3,12 @@ package daemon
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
@@ -36,6 +38,10 @@ type judge struct {
 	found  func(after time.Duration, id uint64)
 	shadow func() bool
 	now    func() int64
+	aside  *aside // nil: nothing is made of what is said
+
+	questions chan func(*ledger.Ledger) // of pages, answered between two turns
+	seen      []seen                    // in this turn
 
 	busyUntil int64 // ns
 	stepped   bool  // a fact was taken in this turn
@@ -62,6 +68,8 @@ func (j *judge) run(ctx context.Context) {
 			j.end()
 			return
 		case <-j.in.Wake():
+		case answer := <-j.questions:
+			answer(j.ledger)
 		case <-timer.C:
 			j.in.Overslept(time.Duration(j.now()-asleep) - pause)
 		}
@@ -85,7 +93,9 @@ func (j *judge) turn() (busy bool) {
 	for _, v := range j.ledger.Verdicts() {
 		j.own.Verdicts[v.Verdict][index(!v.Synthetic)]++
 		j.log.Verdict(&v)
+		j.note(seen{verdict: &v})
 	}
+	j.handOn()
 	now := j.now()
 	if more || j.stepped {
 		j.busyUntil, j.stepped = now+(j.settle+wakeful).Nanoseconds(), false
@@ -102,8 +112,25 @@ func (j *judge) step(f *lifecycle.Fact) {
 	if j.record != nil {
 		j.record.Fact(f)
 	}
+	j.note(seen{Seen: evidence.Seen{Fact: f}})
 	j.say(j.ledger.Step(f))
 	j.stepped = true
+}
+
+// note keeps what was taken or said until the end of the turn.
+func (j *judge) note(s seen) {
+	if j.aside != nil {
+		j.seen = append(j.seen, s)
+	}
+}
+
+// handOn gives what was noted to those who make something of it.
+func (j *judge) handOn() {
+	if j.aside != nil {
+		j.aside.put(j.seen)
+		clear(j.seen)
+		j.seen = j.seen[:0]
+	}
 }
 
 func (j *judge) say(findings []finding.Finding) {
@@ -122,6 +149,11 @@ func (j *judge) say(findings []finding.Finding) {
 			j.own.Undated++
 		}
 		id := j.log.Finding(f, after, shadow)
+		if j.aside != nil {
+			own := *f
+			own.Pages, own.Exposed = slices.Clone(f.Pages), slices.Clone(f.Exposed)
+			j.note(seen{Seen: evidence.Seen{Finding: &own, Shadow: shadow, Map: j.aside.mapOf(j.ledger, f)}})
+		}
 		if known {
 			j.found(after, id)
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
+	"github.com/kvwitness/kvwitness/sidecar/alert"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
@@ -21,6 +22,8 @@ type State struct {
 	Kept     map[string]int    `json:"kept"`        // what the judge remembers now
 	Reload   string            `json:"last_reload"` // ok, failed
 	Outside  *WitnessState     `json:"outside,omitempty"`
+	Evidence *EvidenceState    `json:"evidence,omitempty"`
+	Alerts   []alert.Stats     `json:"alerts,omitempty"` // by Alertmanager, as configured
 }
 
 // EngineState is how one engine stands.
@@ -60,6 +63,7 @@ func (d *Daemon) reading() metrics.Reading {
 	if d.record != nil {
 		r.Record = d.record.Stats()
 	}
+	d.kept(&r)
 	if d.view != nil {
 		r.Covered = d.view.covered()
 	}
@@ -98,6 +102,7 @@ func (d *Daemon) state() State {
 			"pending_reads": j.Sizes.Pending,
 		},
 		Findings: map[string]uint64{}, Verdicts: map[string]uint64{},
+		Evidence: d.evidenceState(), Alerts: d.pusher.Stats(),
 	}
 	for k := range finding.NumKind {
 		s.Findings[k.String()] = j.Findings[k][0] + j.Findings[k][1]

@@ -104,6 +104,18 @@ func (e emitter) judgement() {
 func (e emitter) process() {
 	e.put(dropped, float64(e.Dropped), "lines")
 	e.put(dropped, float64(e.Record.Lost), "record")
+	for k := range finding.NumKind {
+		if k.Severity() == finding.Critical {
+			e.put(open, float64(e.Open[k]), k.String())
+		}
+	}
+	for i, n := range e.Pushed {
+		e.put(pushes, float64(n), ofResult.Values[i])
+	}
+	for i, n := range [...]uint64{e.Evidence.Unkept, e.Evidence.Skipped, e.Evidence.Lost} {
+		e.put(evidenceLost, float64(n), ofWhat.Values[i])
+	}
+	e.put(setAside, number(e.SetAside))
 	e.put(shadow, number(e.Shadow))
 	e.put(reloadOK, number(e.ReloadOK))
 	e.put(reloadAt, float64(e.ReloadAt.UnixMilli())/1e3)

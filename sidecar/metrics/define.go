@@ -87,8 +87,20 @@ var (
 	ofProtState = Label{"state", []string{lifecycle.StateUnknown.String(), lifecycle.StateRan.String(), lifecycle.StateOff.String(), lifecycle.StateUnsupported.String()}}
 	ofEndpoint  = Label{"endpoint", named(engineinfo.NumEndpoint)}
 	ofResult    = Label{"result", []string{"ok", "failed"}}
+	ofCritical  = Label{"kind", critical()}
+	ofWhat      = Label{"what", []string{"facts", "incidents", "entries"}}
 	ofSink      = Label{"sink", []string{"lines", "record"}}
 )
+
+// critical are the kinds that are evidence of wrong data.
+func critical() (all []string) {
+	for k := range finding.NumKind {
+		if k.Severity() == finding.Critical {
+			all = append(all, k.String())
+		}
+	}
+	return all
+}
 
 func reasons() (all []string) {
 	for l := range follow.NumLoss {
@@ -137,6 +149,11 @@ var (
 	fullness = gauge("fullness_ratio", "How full a bounded thing is, from 0 to 1.", ofThing)
 	queues   = gauge("queue_fullness_ratio", "How full a queue of the engine's facts is, from 0 to 1.", ofEngine, ofQueue)
 	dropped  = counter("output_dropped_total", "Lines and recorded facts that were dropped because their reader or disk was too slow.", ofSink)
+
+	open         = gauge("disclosures_open", "Incidents of a critical kind that nobody has closed.", ofCritical)
+	pushes       = counter("alert_pushes_total", "Pushes to Alertmanagers.", ofResult)
+	evidenceLost = counter("evidence_lost_total", "What did not become evidence: facts that came too fast to be remembered, incidents that were too many, entries that did not reach the disk.", ofWhat)
+	setAside     = gauge("evidence_set_aside", "1 if the evidence on disk was damaged when it was opened, and was set aside.")
 
 	shadow   = gauge("shadow", "1 while everything is reported and nothing wakes anybody.")
 	reloadOK = gauge("config_last_reload_success", "1 if the configuration was read well when it was read last.")

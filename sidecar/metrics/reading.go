@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
@@ -40,6 +41,10 @@ type Reading struct {
 	Shadow     bool
 	ReloadOK   bool
 	ReloadAt   time.Time
+	Open       [finding.NumKind]int // disclosures that nobody has closed
+	Pushed     [2]uint64            // to Alertmanagers: that went well, and that failed
+	Evidence   evidence.GatherStats
+	SetAside   bool // the evidence was damaged
 }
 
 // bounded is a thing with a limit, and how much of it is in use.
@@ -67,6 +72,7 @@ var boundedThings = []bounded{
 	{"pending reads", sizes(func(s *ledger.Sizes) int { return s.Pending }), limits(func(l *ledger.Limits) int { return l.Pending }), gone(func(f *ledger.Forgotten) uint64 { return f.Pending })},
 	{"peers", nil, nil, gone(func(f *ledger.Forgotten) uint64 { return f.Peers })},
 	{"samples", nil, nil, gone(func(f *ledger.Forgotten) uint64 { return f.Samples })},
+	{"evidence", func(r *Reading) int { return r.Evidence.Waiting }, func(*Reading) int { return evidence.QueueBytes }, nil},
 	{"lines", func(r *Reading) int { return r.Waiting }, func(*Reading) int { return report.QueueBytes }, nil},
 	{"record", func(r *Reading) int { return r.Record.Waiting }, func(*Reading) int { return record.QueueBytes }, nil},
 }
