@@ -49,6 +49,9 @@ type Options struct {
 	// ShortChains follows 256 requests of a chain and needs no bpf_loop (before
 	// Linux 5.17). It is for tests: Open finds out by itself.
 	ShortChains bool
+	// PerfEvents attaches by events of perf, as is done before Linux 6.6. It is for
+	// tests too.
+	PerfEvents bool
 }
 
 // Probe is the loaded programs and what they are attached to. The methods that
@@ -79,7 +82,8 @@ type attachment struct {
 }
 
 // Open loads the programs, and attaches nothing yet. It needs CAP_BPF and
-// CAP_PERFMON; an error says which step failed.
+// CAP_PERFMON, and attaching what [NeedsAdmin] says; an error says which step
+// failed.
 func Open(o Options) (*Probe, error) {
 	spec, err := loadProbe()
 	if err != nil {
@@ -91,11 +95,20 @@ func Open(o Options) (*Probe, error) {
 		}
 	}
 	p := &Probe{opts: o, attached: map[site]*attachment{}, refused: map[site]bool{}}
+	if p.opts.PerfEvents = o.PerfEvents || NeedsAdmin(); !p.opts.PerfEvents {
+		for _, program := range spec.Programs {
+			program.AttachType = ebpf.AttachTraceUprobeMulti
+		}
+	}
 	if p.Probe, err = load.Open(spec, load.Program{}, o.Options); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
+
+// NeedsAdmin reports whether the kernel asks for CAP_SYS_ADMIN to attach, as it does
+// before Linux 6.6.
+func NeedsAdmin() bool { return features.HaveBPFLinkUprobeMulti() != nil }
 
 // Close detaches and unloads everything.
 func (p *Probe) Close() error {
@@ -154,15 +167,11 @@ func (p *Probe) on(in *library, offset uint64, role string, entry, exit string) 
 	}
 	p.sites++
 	a := &attachment{id: p.sites}
-	where := &link.UprobeOptions{Address: offset, Cookie: a.id}
-	for _, side := range []struct {
-		program string
-		attach  func(string, *ebpf.Program, *link.UprobeOptions) (link.Link, error)
-	}{{entry, file.Uprobe}, {exit, file.Uretprobe}} {
-		if side.program == "" {
+	for i, program := range [...]string{entry, exit} {
+		if program == "" {
 			continue
 		}
-		l, err := side.attach(role, p.Program(side.program), where)
+		l, err := p.attach(file, role, program, offset, a.id, i == 1)
 		if err != nil {
 			return 0, errors.Join(fmt.Errorf("attach to %s at %#x: %w", role, offset, err), a.close())
 		}
@@ -175,6 +184,22 @@ func (p *Probe) on(in *library, offset uint64, role string, entry, exit string) 
 	a.since = now.Nano()
 	p.attached[at] = a
 	return a.since, nil
+}
+
+// attach attaches one program, to the beginning of a function or to its return.
+func (p *Probe) attach(file *link.Executable, role, program string, offset, id uint64, atReturn bool) (link.Link, error) {
+	if !p.opts.PerfEvents {
+		where := &link.UprobeMultiOptions{Addresses: []uint64{offset}, Cookies: []uint64{id}}
+		if atReturn {
+			return file.UretprobeMulti(nil, p.Program(program), where)
+		}
+		return file.UprobeMulti(nil, p.Program(program), where)
+	}
+	where := &link.UprobeOptions{Address: offset, Cookie: id}
+	if atReturn {
+		return file.Uretprobe(role, p.Program(program), where)
+	}
+	return file.Uprobe(role, p.Program(program), where)
 }
 
 // Refuse detaches from a place, named by [source.Posted.Site], whose hits are no

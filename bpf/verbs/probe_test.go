@@ -23,7 +23,7 @@ const remote, local = 0x100000000, 0x200000000
 func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 	dir := build(t)
 	for _, short := range []bool{false, true} {
-		w := load(t, verbs.Options{ShortChains: short})
+		w := load(t, verbs.Options{ShortChains: short, PerfEvents: short})
 		p := connected(t, dir, w)
 		for _, c := range []struct {
 			n, sges, bytes, gap int
@@ -173,9 +173,9 @@ func TestCompletionsAreTold(t *testing.T) {
 		t.Fatalf("records %+v", all)
 	}
 	for i, c := range all[0].All {
-		want := source.Completion{WRID: uint64(i + 1), Number: 17}
+		want := source.Completion{WRID: uint64(i + 1), Number: 17, Opcode: 1}
 		if i >= 20 {
-			want = source.Completion{WRID: uint64(i - 19), Number: 17, Status: 10}
+			want = source.Completion{WRID: uint64(i - 19), Number: 17, Status: 10, Opcode: 1}
 		}
 		if c != want {
 			t.Errorf("completion %d is %+v, want %+v", i, c, want)

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kvwitness/kvwitness/bpf/verbs"
 )
 
 // right is a capability that the probe uses.
@@ -16,20 +18,23 @@ type right struct {
 	number int
 	name   string
 	why    string
-	kept   bool // after the programs are attached
+	kept   bool // after the programs are loaded
+	// old: only kernels before 6.6 ask for it; without it they see no RDMA.
+	old bool
 }
 
 // rights are all that the probe uses; README.md shows the same table.
 var rights = []right{
-	{unix.CAP_BPF, "CAP_BPF", "load the programs; kernels before 5.19 also ask for it to change the list of processes", true},
-	{unix.CAP_PERFMON, "CAP_PERFMON", "attach the programs, to libraries that processes load later too, and let them read memory of the processes that are watched", true},
-	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "see which executable a process of another user runs, for the rule exe=, what it has mapped, which devices it has open, and the contexts that it opened before", true},
-	{unix.CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "open the library that a process has mapped, whatever its container calls it (/proc/PID/map_files)", true},
+	{unix.CAP_BPF, "CAP_BPF", "load the programs; kernels before 5.19 also ask for it to change the list of processes", true, false},
+	{unix.CAP_PERFMON, "CAP_PERFMON", "attach the programs, to libraries that processes load later too, and let them read memory of the processes that are watched", true, false},
+	{unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE", "see which executable a process of another user runs, for the rule exe=, what it has mapped, which devices it has open, and the contexts that it opened before", true, false},
+	{unix.CAP_CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", "open the library that a process has mapped, whatever its container calls it (/proc/PID/map_files)", true, false},
+	{unix.CAP_SYS_ADMIN, "CAP_SYS_ADMIN", "attach to libraries that processes load later, on kernels before 6.6: without it they see no RDMA", true, true},
 }
 
 func keptRights() (mask uint64) {
 	for _, r := range rights {
-		if r.kept {
+		if r.kept && (!r.old || verbs.NeedsAdmin()) {
 			mask |= 1 << r.number
 		}
 	}
@@ -43,7 +48,7 @@ func missing() (names []string, err error) {
 		return nil, err
 	}
 	for _, r := range rights {
-		if permitted&(1<<r.number) == 0 {
+		if permitted&(1<<r.number) == 0 && !r.old {
 			names = append(names, r.name)
 		}
 	}

@@ -63,16 +63,25 @@ type half struct {
 	cmd   *exec.Cmd
 }
 
+// startHalf starts one that moves pages with Mooncake.
 func startHalf(t *testing.T) *half {
 	t.Helper()
-	messages, mooncake := environment(t, "requirements.txt"), environment(t, "requirements-mooncake.txt")
+	mooncake := environment(t, "requirements-mooncake.txt")
 	packages, err := filepath.Glob(filepath.Join(mooncake, "lib", "python3*", "site-packages"))
 	if err != nil || len(packages) != 1 {
 		t.Fatalf("packages in %s: %q, %v", mooncake, packages, err)
 	}
+	return startProgram(t, []string{"PYTHONPATH=" + packages[0]}, "pd_peer.py")
+}
+
+// startProgram starts one of the programs, with messages in its environment.
+func startProgram(t *testing.T, env []string, args ...string) *half {
+	t.Helper()
+	messages := environment(t, "requirements.txt")
 	h := &half{t: t, lines: make(chan string, 16)}
-	h.cmd = exec.Command(filepath.Join(messages, "bin", "python"), "-u", filepath.Join("programs", "pd_peer.py"))
-	h.cmd.Env = append(os.Environ(), "PYTHONPATH="+packages[0])
+	args[0] = filepath.Join("programs", args[0])
+	h.cmd = exec.Command(filepath.Join(messages, "bin", "python"), append([]string{"-u", "-B"}, args...)...)
+	h.cmd.Env = append(os.Environ(), env...)
 	h.cmd.Stderr = &h.errs
 	out, err := h.cmd.StdoutPipe()
 	must(t, err)

@@ -85,12 +85,18 @@ func watch(t testing.TB, known proven.Layout, match ...string) *witness {
 
 func watchAs(t testing.TB, c proven.Config, match ...string) *witness {
 	t.Helper()
+	return watchWith(t, probe.StartConfig{Match: match}, c)
+}
+
+func watchWith(t testing.TB, start probe.StartConfig, c proven.Config) *witness {
+	t.Helper()
 	w := &witness{t: t, done: make(chan struct{}), judge: newJudge()}
 	c.Node, c.Emit = "node-0", w.fact
 	c.Problem = func(text string) { w.problems = append(w.problems, text) }
 	w.state = proven.New(c)
 	var err error
-	w.probe, err = probe.Start(context.Background(), probe.StartConfig{Path: command(t, "kvwitness-probe"), Match: match, Stderr: &w.stderr})
+	start.Path, start.Stderr = command(t, "kvwitness-probe"), &w.stderr
+	w.probe, err = probe.Start(context.Background(), start)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &w.stderr)
 	}

@@ -2,19 +2,16 @@
 to its peer what SGLang, or vLLM's Mooncake connector, says.
 
 Knows nothing of kvwitness. Reads a JSON object a line and answers with one:
-{"op": "open", "bytes"} registers a buffer; {"op": "bind", "kind"} and {"op":
-"connect", "kind", "to"} make ZeroMQ sockets; {"op": "send", "frames"} and {"op":
-"map", "value"} send SGLang's frames (hex) or vLLM's map; {"op": "recv"} takes a
-message; {"op": "write", "target", "moves"} lets Mooncake write [from, to, bytes].
+{"op": "open", "bytes"} registers a buffer; {"op": "map", "value"} sends vLLM's map;
+{"op": "write", "target", "moves"} lets Mooncake write [from, to, bytes]; and what
+messages.py knows.
 """
 
 import ctypes
-import json
-import sys
 from typing import Optional
 
+import messages
 import msgspec
-import zmq
 from mooncake.engine import TransferEngine
 
 
@@ -36,11 +33,7 @@ class Reply(msgspec.Struct, omit_defaults=True):
     err_msg: Optional[str] = None
 
 
-class Peer:
-    def __init__(self):
-        self.context = zmq.Context()
-        self.identity = None
-
+class Peer(messages.Messages):
     def open(self, q):
         self.engine = TransferEngine()
         code = self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "")
@@ -49,32 +42,12 @@ class Peer:
         code = code or self.engine.register_memory(self.base, q["bytes"])
         return {"code": code, "address": self.base, "session": "127.0.0.1:%d" % self.engine.get_rpc_port()}
 
-    def bind(self, q):
-        self.inward = self.context.socket(getattr(zmq, q["kind"]))
-        return {"port": self.inward.bind_to_random_port("tcp://127.0.0.1")}
-
-    def connect(self, q):
-        self.outward = self.context.socket(getattr(zmq, q["kind"]))
-        self.outward.connect("tcp://" + q["to"])
-
-    def send(self, q):
-        self.outward.send_multipart([bytes.fromhex(f) for f in q["frames"]])
-
     def map(self, q):
         body = msgspec.msgpack.encode(msgspec.convert(q["value"], Reply if "status" in q["value"] else Transfer))
         if self.identity is None:
             self.outward.send(body)
         else:
             self.inward.send_multipart([self.identity, body])
-
-    def recv(self, q):
-        socket = self.outward if q.get("outward") else self.inward
-        if not socket.poll(20000):
-            return {"frames": 0}
-        frames = socket.recv_multipart()
-        if socket.type == zmq.ROUTER:
-            self.identity = frames[0]
-        return {"frames": len(frames)}
 
     def write(self, q):
         for source, target, size in q["moves"]:
@@ -84,8 +57,4 @@ class Peer:
         return {"code": 0}
 
 
-peer = Peer()
-for line in sys.stdin:
-    request = json.loads(line)
-    answer = getattr(peer, request["op"])(request) or {}
-    print("answer " + json.dumps(answer), flush=True)
+messages.serve(Peer())
