@@ -15,14 +15,7 @@ func NewMsgpackDecoder() *Decoder { return newDecoder(msgpackEncoding{}) }
 type msgpackEncoding struct{}
 
 func (m msgpackEncoding) cut(raw []byte, vals *values) error {
-	rest, err := skip(raw, maxDepth)
-	if err != nil {
-		return err
-	}
-	if len(rest) > 0 {
-		return fmt.Errorf("%d bytes after the map", len(rest))
-	}
-	return m.object(raw, func(key, value []byte) error {
+	rest, err := m.members(raw, func(key, value []byte) error {
 		f := fieldOf(key)
 		if f == numFields || m.isNull(value) {
 			return nil
@@ -33,7 +26,29 @@ func (m msgpackEncoding) cut(raw []byte, vals *values) error {
 		vals[f] = value
 		return nil
 	})
+	if err == nil && len(rest) > 0 {
+		return fmt.Errorf("%d bytes after the map", len(rest))
+	}
+	return err
 }
+
+// length is how long a value is that begins with this byte, where the byte alone
+// says so, else 0. Source: the msgpack specification, table of formats.
+var length = func() (l [256]uint8) {
+	for b := range l {
+		switch {
+		case b < 0x80 || b >= 0xe0: // small numbers
+			l[b] = 1
+		case b >= 0xa0 && b < 0xc0: // short text
+			l[b] = uint8(1 + b - 0xa0)
+		}
+	}
+	l[0xc0], l[0xc2], l[0xc3] = 1, 1, 1             // nil, false, true
+	l[0xca], l[0xcb] = 5, 9                         // floats
+	l[0xcc], l[0xcd], l[0xce], l[0xcf] = 2, 3, 5, 9 // unsigned
+	l[0xd0], l[0xd1], l[0xd2], l[0xd3] = 2, 3, 5, 9 // signed
+	return l
+}()
 
 // skip steps over one value, however it nests, at most depth deep.
 func skip(raw []byte, depth int) ([]byte, error) {
@@ -42,6 +57,9 @@ func skip(raw []byte, depth int) ([]byte, error) {
 	}
 	if len(raw) == 0 {
 		return nil, fmt.Errorf("not msgpack: %w", msgp.ErrShortBytes)
+	}
+	if n := int(length[raw[0]]); n > 0 && n <= len(raw) {
+		return raw[n:], nil
 	}
 	var elements uint64
 	rest := raw
@@ -74,24 +92,30 @@ func skip(raw []byte, depth int) ([]byte, error) {
 	return rest, nil
 }
 
-func (msgpackEncoding) object(raw []byte, each func(key, value []byte) error) error {
+func (m msgpackEncoding) object(raw []byte, each func(key, value []byte) error) error {
+	_, err := m.members(raw, each)
+	return err
+}
+
+// members is object, and gives what follows the map.
+func (msgpackEncoding) members(raw []byte, each func(key, value []byte) error) (rest []byte, err error) {
 	n, rest, err := msgp.ReadMapHeaderBytes(raw)
 	if err != nil {
-		return wantMsgpack("a map", raw)
+		return nil, wantMsgpack("a map", raw)
 	}
 	for ; n > 0; n-- {
 		var key, value []byte
 		if key, rest, err = msgp.ReadStringZC(rest); err != nil {
-			return fmt.Errorf("the key of a map: %w", err)
+			return nil, fmt.Errorf("the key of a map: %w", err)
 		}
 		if value, rest, err = one(rest); err != nil {
-			return err
+			return nil, err
 		}
 		if err := each(key, value); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return rest, nil
 }
 
 func (msgpackEncoding) array(raw []byte, limit int, each func(value []byte) error) error {

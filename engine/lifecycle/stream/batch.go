@@ -72,6 +72,7 @@ type Batch struct {
 	Rank   lifecycle.Opt[int64]
 	Facts  int
 	events []byte
+	ends   []int // of each event
 }
 
 // ParseBatch reads a batch's frame. What follows the rank is ignored: fields are
@@ -91,13 +92,16 @@ func ParseBatch(payload []byte) (b Batch, err error) {
 	if err != nil || facts > MaxBatchFacts {
 		return b, fmt.Errorf("%w: not a list of at most %d events", ErrBatch, MaxBatchFacts)
 	}
-	b.Facts, b.events = int(facts), rest
-	for range facts {
+	if uint64(facts) > uint64(len(rest)) {
+		return b, fmt.Errorf("%w: %d events in %d bytes", ErrBatch, facts, len(rest))
+	}
+	b.Facts, b.events, b.ends = int(facts), rest, make([]int, facts)
+	for n := range b.ends {
 		if rest, err = msgp.Skip(rest); err != nil {
 			return b, fmt.Errorf("%w: its events: %w", ErrBatch, err)
 		}
+		b.ends[n] = len(b.events) - len(rest)
 	}
-	b.events = b.events[:len(b.events)-len(rest)]
 	if n > 2 && msgp.NextType(rest) != msgp.NilType {
 		if b.Rank.V, _, err = msgp.ReadInt64Bytes(rest); err != nil {
 			return b, fmt.Errorf("%w: the rank: %w", ErrBatch, err)
@@ -109,12 +113,9 @@ func ParseBatch(payload []byte) (b Batch, err error) {
 
 // Each calls each with every fact, still encoded, in order.
 func (b Batch) Each(each func(raw []byte)) {
-	for rest := b.events; len(rest) > 0; {
-		after, err := msgp.Skip(rest)
-		if err != nil {
-			return // ParseBatch has been over them
-		}
-		each(rest[:len(rest)-len(after)])
-		rest = after
+	begin := 0
+	for _, end := range b.ends {
+		each(b.events[begin:end])
+		begin = end
 	}
 }
