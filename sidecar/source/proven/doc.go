@@ -4,8 +4,8 @@
 //
 // It is a pure state machine: frames of the probe in, facts out, no clock but
 // that of the records. It imports engine/lifecycle, engine/pdwire, engine/zmtp,
-// sidecar/probe, and the readers of the two probes. What engines say is hostile
-// input. It promises:
+// sidecar/probe, and the readers of the three probes. What engines say, and what
+// they post, is hostile input. It promises:
 //
 //  1. Facts come in the order of their times, as far as the probe says that it
 //     has come; a record of before that is taken in when it comes.
@@ -14,9 +14,14 @@
 //     mapped into a region, with nothing lost since, no connection to the same
 //     port that is not followed, and no layout that goes by a staging buffer; it
 //     is withdrawn, with the reason, as soon as one of these does not hold.
-//  4. Everything that is remembered is bounded by a named limit. Beyond it things
+//  4. The same of what is posted to RDMA devices: after a write was mapped by where
+//     its queue pair leads and by its address, with nothing lost since, every
+//     context of the writing process attached to, no way around post_send, and no
+//     queue pair that may lead there and is not known to. A peer whose bytes come
+//     over TCP and over RDMA is seen over neither.
+//  5. Everything that is remembered is bounded by a named limit. Beyond it things
 //     are counted and not said: their handoffs are unwitnessed.
-//  5. No content: of a message addresses, lengths, numbers of pages and the names
+//  6. No content: of a message addresses, lengths, numbers of pages and the names
 //     of rooms, requests and instances are kept.
 //
 // Instances are known by the address of their control socket, as SGLang and
@@ -25,6 +30,17 @@
 //
 // Of SGLang's NIXL flavour the wire tells registrations and pages, and not how a
 // handoff ends: that is said over UCX, as are the bytes. Nothing of it is clean here.
+//
+// RDMA. What is written is seen where it is posted, so at the sender; a READ at who
+// reads. Bytes are `posted`, and count once their transfer completes; where
+// completions are seen (the probe's --completions) they are `ok` when their request
+// is done, or `error`, which says nothing of the bytes before. A queue pair leads to
+// a process of this node that has one which leads back, if its GID is of this node
+// (Config.Local); else to the instances whose control address, or session, is the
+// address that the GID is. One that was connected before the witness was there leads
+// nowhere that is known, until it connects anew. region_registered is told of each
+// memory once, peer_gone when the last queue pair of a writer to an instance is
+// destroyed.
 //
 // What cannot be known from outside: how many pages a pool has and how many
 // tokens a page (see Config.Known; without it the distance of two regions bounds
