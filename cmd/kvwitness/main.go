@@ -1,6 +1,7 @@
 // Command kvwitness is the second pair of eyes on page ownership in LLM
 // servers: it follows running engines (sidecar), judges recorded traces (replay),
-// explains what it finds (explain) and shows its settings (config).
+// asks running services whether answers belong to their prompts (canary), explains
+// what it finds (explain) and shows its settings (config).
 package main
 
 import (
@@ -17,13 +18,28 @@ import (
 
 // Exit statuses.
 const (
-	statusFine  = 0
-	statusError = 2 // a file that cannot be read, a wrong flag, a wrong setting
-	statusFound = 3 // findings
+	statusFine      = 0
+	statusError     = 2 // a file that cannot be read, a wrong flag, a wrong setting
+	statusFound     = 3 // findings, failed checks
+	statusUnchecked = 4 // it could not be checked
 )
 
 // errFound ends a command that found something: no error, but a status.
 var errFound = errors.New("findings")
+
+// errUnchecked ends a command that could not check all that it was to.
+var errUnchecked = errors.New("not checked")
+
+// statusOf is the end of a command whose exit status is known.
+func statusOf(status int) error {
+	switch status {
+	case statusFine:
+		return nil
+	case statusFound:
+		return errFound
+	}
+	return errUnchecked
+}
 
 func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -41,6 +57,8 @@ func run(ctx context.Context, args []string, in io.Reader, out, notes io.Writer)
 		return statusFine
 	case errors.Is(err, errFound):
 		return statusFound
+	case errors.Is(err, errUnchecked):
+		return statusUnchecked
 	}
 	fmt.Fprintln(notes, "kvwitness:", err)
 	return statusError
@@ -59,6 +77,6 @@ data was exposed where they do not agree.`,
 	}
 	root.SetVersionTemplate("kvwitness {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
-	root.AddCommand(sidecarCommand(), demoCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
+	root.AddCommand(sidecarCommand(), canaryCommand(), demoCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
 	return root
 }
