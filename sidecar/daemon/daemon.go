@@ -60,6 +60,7 @@ type Daemon struct {
 	record *record.Recorder
 	server *serve.Server
 	view   *witness // from outside; nil: nobody is to be watched
+	peers  *peers
 	shadow atomic.Bool
 	aside  *aside
 	pusher *alert.Pusher
@@ -76,8 +77,8 @@ type Daemon struct {
 
 	claims  sync.Mutex
 	named   []config.Engine
-	claimed map[string]string // instance to the engine that is followed as it
-	silent  map[string]bool   // engines that have no lifecycle stream
+	claimed map[string]claimed // instance to the engine that is followed as it
+	silent  map[string]bool    // engines that have no lifecycle stream
 }
 
 // clockOrigin is one moment on the node's monotonic clock and on Go's, which is the same
@@ -116,7 +117,7 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d := &Daemon{
 		log: o.Log, load: o.Load, level: o.Level, node: node, key: key, cfg: o.Config, origin: o.Origin,
-		claimed: map[string]string{}, silent: map[string]bool{}, named: s.Engines, reloadOK: true, reloadAt: time.Now(),
+		claimed: map[string]claimed{}, peers: newPeers(), silent: map[string]bool{}, named: s.Engines, reloadOK: true, reloadAt: time.Now(),
 		in: intake.New(intake.Config{Now: now, Slack: s.Slack, Ahead: s.Ahead, Behind: s.Behind}),
 	}
 	d.shadow.Store(s.Shadow)
@@ -128,6 +129,9 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	if err = d.keep(&s, o.Version); err != nil {
 		return nil, errors.Join(err, d.closeOutputs())
 	}
+	if err = d.meet(ctx, &s); err != nil {
+		return nil, errors.Join(err, d.closeOutputs())
+	}
 	d.report = report.New(o.Out)
 	m := metrics.New(d.reading)
 	judging := o.Config.Judge
@@ -135,9 +139,10 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	d.judge = &judge{
 		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle + s.Slack, log: d.report, record: d.record,
 		found: m.Found, shadow: d.shadow.Load, now: now, aside: d.aside, questions: make(chan func(*ledger.Ledger)),
+		anothers: d.anothers,
 	}
 	if len(s.Watch) > 0 {
-		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}}
+		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}, peers: d.peers}
 	}
 	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
 		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },
@@ -193,6 +198,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.mu.Lock()
 	d.follow(ctx, d.cfg.Sidecar.Engines)
 	d.mu.Unlock()
+	parted := make(chan struct{})
+	go func() { defer close(parted); d.peers.run(ctx) }()
 	viewed := make(chan struct{})
 	go func() {
 		defer close(viewed)
@@ -213,6 +220,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	case <-end.Done():
 		return errors.New("end: the probe did not come to an end in time")
 	}
+	if err := part(parted, end.Done()); err != nil {
+		return err
+	}
 	stop()
 	select {
 	case <-judged:
@@ -225,7 +235,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 }
 
 func (d *Daemon) closeOutputs() error {
-	err := d.letGo()
+	err := errors.Join(d.peers.close(), d.letGo())
 	if d.report != nil {
 		d.report.Close(time.Second)
 	}

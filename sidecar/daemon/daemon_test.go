@@ -17,6 +17,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
+	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/sidecar/config"
 )
@@ -238,18 +239,19 @@ func TestAConfigurationIsTakenOverWholeOrNotAtAll(t *testing.T) {
 
 func TestTwoEnginesAreNeverFollowedAsOne(t *testing.T) {
 	tb := newTable(t, "engines: 'a=;instance=i'\n")
-	if tb.claim("i", "b") {
+	claim := func(instance, name string) bool { return tb.claim(subscribe.Config{Instance: instance}, name) }
+	if claim("i", "b") {
 		t.Error("an engine may be what another is configured to be")
 	}
-	if !tb.claim("x", "b") || tb.claim("x", "c") || !tb.claim("x", "b") {
+	if !claim("x", "b") || claim("x", "c") || !claim("x", "b") {
 		t.Error("a claim is not the first one's")
 	}
 	tb.release("x", "c")
-	if tb.claim("x", "c") {
+	if claim("x", "c") {
 		t.Error("a claim is released by another")
 	}
 	tb.release("x", "b")
-	if !tb.claim("x", "c") {
+	if !claim("x", "c") {
 		t.Error("a claim that was released stays")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/sidecar/config"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
 )
@@ -18,6 +19,12 @@ type engine struct {
 	config.Engine
 	*follow.Follower
 	stop func()
+}
+
+// claimed is an engine that is followed as an instance.
+type claimed struct {
+	name   string
+	stream subscribe.Config
 }
 
 // follow makes the engines those of the configuration: what is the same goes on.
@@ -57,7 +64,7 @@ func (d *Daemon) begin(ctx context.Context, e config.Engine) {
 	f, err := follow.New(follow.Config{
 		Name: e.Name, URL: e.URL, Instance: e.Instance, Events: e.Events, Replay: e.Replay,
 		Node: d.node, Dir: s.EventsDir, Key: d.key, CA: s.EngineCAFile, Now: now, Poll: s.Poll, SnapshotBytes: s.SnapshotBytes, Pages: s.EnginePages, Log: d.log,
-		Claim: func(instance string) bool { return d.claim(instance, e.Name) }, Release: func(instance string) { d.release(instance, e.Name) },
+		Claim: func(s subscribe.Config) bool { return d.claim(s, e.Name) }, Release: func(instance string) { d.release(instance, e.Name) },
 		Streamless: func() { d.streamless(e.Name) },
 	}, d.in)
 	if err != nil { // the configuration lets no such URL pass
@@ -70,29 +77,32 @@ func (d *Daemon) begin(ctx context.Context, e config.Engine) {
 	d.engines = append(d.engines, &engine{e, f, func() { cancel(); <-done }})
 }
 
-// claim reports whether an engine may be followed as that instance: no other is,
-// nor is configured to be.
-func (d *Daemon) claim(instance, name string) bool {
+// claim reports whether an engine may be followed as the instance of that stream: no
+// other is, nor is configured to be.
+func (d *Daemon) claim(stream subscribe.Config, name string) bool {
 	d.claims.Lock()
 	defer d.claims.Unlock()
-	if by, taken := d.claimed[instance]; taken && by != name {
+	instance := stream.Instance
+	if by, taken := d.claimed[instance]; taken && by.name != name {
 		return false
 	}
 	if slices.ContainsFunc(d.named, func(e config.Engine) bool { return e.Instance == instance && e.Name != name }) {
 		return false
 	}
-	d.claimed[instance] = name
+	d.claimed[instance] = claimed{name, stream}
 	delete(d.silent, name)
+	d.peers.changed()
 	return true
 }
 
 // follows reports whether an instance's own stream is followed, or may be yet:
-// as long as a configured engine has not said which instance it is, it may be any.
+// as long as a configured engine has not said which instance it is, it may be any,
+// and so it is with the engines of a peer that was never there.
 func (d *Daemon) follows(instance string) bool {
 	d.claims.Lock()
 	defer d.claims.Unlock()
 	_, taken := d.claimed[instance]
-	return taken || len(d.claimed)+len(d.silent) < len(d.named)
+	return taken || len(d.claimed)+len(d.silent) < len(d.named) || d.peers.may(instance)
 }
 
 // streamless notes that an engine has no lifecycle stream: nobody waits to hear
@@ -106,8 +116,9 @@ func (d *Daemon) streamless(name string) {
 func (d *Daemon) release(instance, name string) {
 	d.claims.Lock()
 	defer d.claims.Unlock()
-	if d.claimed[instance] == name {
+	if d.claimed[instance].name == name {
 		delete(d.claimed, instance)
+		d.peers.changed()
 	}
 }
 

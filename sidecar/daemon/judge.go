@@ -39,6 +39,9 @@ type judge struct {
 	shadow func() bool
 	now    func() int64
 	aside  *aside // nil: nothing is made of what is said
+	// anothers reports whether an instance is judged on its own node: nothing is said of
+	// it here.
+	anothers func(instance string) bool
 
 	questions chan func(*ledger.Ledger) // of pages, answered between two turns
 	seen      []seen                    // in this turn
@@ -91,6 +94,9 @@ func (j *judge) turn() (busy bool) {
 		j.say(j.ledger.Advance(low))
 	}
 	for _, v := range j.ledger.Verdicts() {
+		if j.anothers(v.Inst) {
+			continue
+		}
 		j.own.Verdicts[v.Verdict][index(!v.Synthetic)]++
 		j.log.Verdict(&v)
 		j.note(seen{verdict: &v})
@@ -136,6 +142,9 @@ func (j *judge) handOn() {
 func (j *judge) say(findings []finding.Finding) {
 	for i := range findings {
 		f := &findings[i]
+		if j.anothers(f.Inst) {
+			continue
+		}
 		shadow := j.shadow()
 		j.own.Findings[f.Kind][index(!f.Synthetic && !shadow)]++
 		if f.Kind == finding.StaleRead {

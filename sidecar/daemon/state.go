@@ -22,6 +22,7 @@ type State struct {
 	Kept     map[string]int    `json:"kept"`        // what the judge remembers now
 	Reload   string            `json:"last_reload"` // ok, failed
 	Outside  *WitnessState     `json:"outside,omitempty"`
+	Peers    *PeersState       `json:"peers,omitempty"`
 	Evidence *EvidenceState    `json:"evidence,omitempty"`
 	Alerts   []alert.Stats     `json:"alerts,omitempty"` // by Alertmanager, as configured
 }
@@ -67,6 +68,7 @@ func (d *Daemon) reading() metrics.Reading {
 	if d.view != nil {
 		r.Covered = d.view.covered()
 	}
+	d.peers.reading(&r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.Limits, r.ReloadOK, r.ReloadAt = d.cfg.Judge.Limits, d.reloadOK, d.reloadAt
@@ -114,6 +116,7 @@ func (d *Daemon) state() State {
 		seen := d.view.state()
 		s.Outside = &seen
 	}
+	s.Peers = d.peers.state()
 	for _, st := range d.statuses() {
 		s.Engines = append(s.Engines, stateOf(&st))
 	}

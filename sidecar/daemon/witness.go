@@ -29,6 +29,7 @@ type witness struct {
 	completions bool
 	// followed reports whether an instance tells of its pools itself.
 	followed func(instance string) bool
+	peers    *peers // that are told of what is seen of their memory
 
 	mu    sync.Mutex
 	seen  WitnessState
@@ -156,6 +157,7 @@ func (w *witness) watch(ctx context.Context) error {
 			if f.Ev == lifecycle.SourceCoverage {
 				w.declared(f)
 			}
+			w.peers.saw(f)
 			if f.Src != lifecycle.Wire || !w.followed(f.Inst) {
 				src.Put(ctx, f)
 			}
@@ -179,6 +181,7 @@ func (w *witness) watch(ctx context.Context) error {
 		if kind, payload, err = child.Next(); err == nil {
 			err = state.Take(kind, payload)
 			src.Reached(state.Reached())
+			w.peers.reached(state.Reached())
 			w.say(func(s *WitnessState) { s.Seen = state.Stats() })
 		}
 	}
@@ -200,11 +203,14 @@ func (w *witness) forget() {
 // blind tells the judge that what the probe saw goes on unseen.
 func (w *witness) blind(ctx context.Context, src *intake.Source) {
 	for _, of := range []lifecycle.Src{lifecycle.TCP, lifecycle.RDMA, lifecycle.Wire} {
-		src.Put(ctx, &lifecycle.Fact{
+		f := &lifecycle.Fact{
 			T: now(), Node: w.node, Src: lifecycle.Sidecar, Ev: lifecycle.EventsLost,
 			Of: of, Stage: "probe", Reason: "it ended",
-		})
+		}
+		w.peers.saw(f)
+		src.Put(ctx, f)
 	}
+	w.peers.reached(0)
 }
 
 // lines hands what a process writes to the log.

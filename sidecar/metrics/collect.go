@@ -56,6 +56,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	}}
 	e.judgement()
 	e.process()
+	e.others()
 	for i := range r.Engines {
 		s := &r.Engines[i]
 		e.pages(s)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/sidecar/peer"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
 )
 
@@ -29,6 +30,7 @@ func full(engines int) Reading {
 		}
 		r.Engines = append(r.Engines, s)
 	}
+	r.Serving, r.Peers = true, []peer.Status{{Name: "peer-0", Known: true}}
 	return r
 }
 
@@ -70,7 +72,7 @@ func TestLabelsAreClosedSets(t *testing.T) {
 			for _, pair := range m.GetLabel() {
 				at := slices.IndexFunc(All[i].Labels, func(l Label) bool { return l.Name == pair.GetName() })
 				values := All[i].Labels[at].Values
-				if values != nil && !slices.Contains(values, pair.GetValue()) || values == nil && !strings.HasPrefix(pair.GetValue(), "engine-") {
+				if values != nil && !slices.Contains(values, pair.GetValue()) || values == nil && !strings.HasPrefix(pair.GetValue(), pair.GetName()+"-") {
 					t.Errorf("%s: %s=%q", family.GetName(), pair.GetName(), pair.GetValue())
 				}
 			}
@@ -116,7 +118,7 @@ func TestNothingThatAnEngineSaysIsALabel(t *testing.T) {
 
 // increase() misses the first event of a counter that was not there before it.
 func TestCountersAreThereFromTheStart(t *testing.T) {
-	start := series(gather(t, Reading{Engines: []follow.Status{{Name: "engine-0"}}, Limits: ledger.DefaultConfig().Limits}))
+	start := series(gather(t, Reading{Engines: []follow.Status{{Name: "engine-0"}}, Serving: true, Peers: []peer.Status{{Name: "peer-0"}}, Limits: ledger.DefaultConfig().Limits}))
 	for name := range series(gather(t, full(1))) {
 		counts := slices.ContainsFunc(All, func(d *Def) bool {
 			return d.Type == prometheus.CounterValue && (name == d.Name || strings.HasPrefix(name, d.Name+"["))

@@ -8,6 +8,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/sidecar/peer"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
@@ -38,6 +39,9 @@ type Reading struct {
 	Recording  bool
 	Dropped    uint64 // lines
 	Waiting    int    // bytes of lines
+	Peers      []peer.Status
+	Serving    bool // peers are
+	Served     peer.Served
 	Shadow     bool
 	ReloadOK   bool
 	ReloadAt   time.Time

@@ -52,6 +52,7 @@ type Link struct {
 	cfg   LinkConfig
 	seen  *intake.Source // what the peer's probe saw, and statements about the link
 	live  atomic.Bool    // the peer has a probe that sees
+	met   atomic.Bool    // the peer has said which instances are its own
 	count counters
 	epoch atomic.Uint64
 
@@ -219,6 +220,9 @@ func ofGreeting(err error) End {
 
 // fresh is an epoch that no stream of the peer has had here.
 func (l *Link) fresh() uint64 { return l.epoch.Add(1) }
+
+// Met reports whether the peer was ever there and said which instances are its own.
+func (l *Link) Met() bool { return l.met.Load() }
 
 // Status returns how it stands.
 func (l *Link) Status() Status {

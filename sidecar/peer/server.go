@@ -28,9 +28,9 @@ const (
 
 var (
 	// ErrOpen is returned for an address beyond loopback without certificates.
-	ErrOpen = errors.New("beyond loopback peers need certificates: name peer.cert, peer.key and peer.ca")
+	ErrOpen = errors.New("beyond loopback peers need certificates: name peer_cert_file, peer_key_file and peer_ca_file")
 	// ErrToken is returned where on loopback there is no token, or a short one.
-	ErrToken = fmt.Errorf("without certificates peers on loopback need a token of at least %d bytes: name peer.token_file", minToken)
+	ErrToken = fmt.Errorf("without certificates peers on loopback need a token of at least %d bytes: name peer_token_file", minToken)
 
 	errVersion = fmt.Errorf("%w: another version of the protocol", ErrFrame)
 )

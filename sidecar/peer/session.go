@@ -74,9 +74,12 @@ func (s *session) run(ctx context.Context, cancel func()) (End, error) {
 	})
 	all.Go(func() { s.ask(ctx) })
 	end, err := s.listen(ctx)
+	ending := ctx.Err() != nil // of this sidecar: its judge ends too
 	cancel()
 	s.out.close()
-	s.lose(end)
+	if !ending {
+		s.lose(end)
+	}
 	all.Wait()
 	return end, err
 }
@@ -262,6 +265,7 @@ func (s *session) announced(names []string) (End, error) {
 		return TooMuch, errTooMuch
 	}
 	s.latest = names
+	s.met.Store(true)
 	if s.begun {
 		s.follow()
 	}

@@ -44,9 +44,9 @@ type Config struct {
 	SnapshotBytes, Pages                int
 	Log                                 *slog.Logger
 	Now                                 func() int64 // the node's clock in ns, that of the facts
-	// Claim is asked whether the engine may be this instance; what is claimed
-	// stays so until Release. Both may be nil.
-	Claim   func(instance string) bool
+	// Claim is asked whether the engine may be the instance whose stream that is;
+	// what is claimed stays so until Release. Both may be nil.
+	Claim   func(stream subscribe.Config) bool
 	Release func(instance string)
 	// Streamless is told that the engine is one that has no lifecycle stream. It may
 	// be nil, and be called again.
@@ -134,15 +134,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // followOne follows an instance until ctx ends or another is named.
 func (f *Follower) followOne(ctx context.Context, t target) (next target) {
-	if !f.claim(t.instance) {
-		return target{}
-	}
-	defer f.release(t.instance)
-	sub, err := subscribe.New(subscribe.Config{
+	stream := subscribe.Config{
 		Instance: t.instance, Node: f.cfg.Node, Endpoint: t.events, ReplayEndpoint: t.replay, Dir: f.cfg.Dir,
 		RetryMax: snapshotRetry, SnapshotBytes: f.cfg.SnapshotBytes,
 		Socket: zmtp.Config{ReceiveBytes: socketBytes, ReceiveMessages: socketMessages, Reconnect: zmtp.Backoff{Max: snapshotRetry}},
-	})
+	}
+	if !f.claim(stream) {
+		return target{}
+	}
+	defer f.release(t.instance)
+	sub, err := subscribe.New(stream)
 	if err != nil {
 		f.refuse(err)
 		return target{}
@@ -200,16 +201,16 @@ func (f *Follower) take(ctx context.Context, src *intake.Source, fact *lifecycle
 	src.Put(ctx, fact)
 }
 
-// claim reports whether the engine may be that instance.
-func (f *Follower) claim(instance string) bool {
+// claim reports whether the engine may be the instance of that stream.
+func (f *Follower) claim(stream subscribe.Config) bool {
 	f.mu.Lock()
-	_, known := f.been[instance]
+	_, known := f.been[stream.Instance]
 	n := len(f.been)
 	f.mu.Unlock()
 	switch {
 	case !known && n >= MaxInstances:
 		f.refuse(fmt.Errorf("it has called itself %d instances; restart the sidecar to follow another", n))
-	case f.cfg.Claim != nil && !f.cfg.Claim(instance):
+	case f.cfg.Claim != nil && !f.cfg.Claim(stream):
 		f.refuse(errors.New("its instance is followed under another name"))
 	default:
 		return true

@@ -113,7 +113,7 @@ func TestAnEndpointThatIsNotTheInstancesOwnIsNotFollowed(t *testing.T) {
 func TestAnInstanceThatIsAnothersIsNotFollowed(t *testing.T) {
 	dir := shortDir(t)
 	e := newEngine(t, dir, "i")
-	f := follow(t, Config{Name: "a", URL: e.web.URL, Claim: func(string) bool { return false }})
+	f := follow(t, Config{Name: "a", URL: e.web.URL, Claim: func(subscribe.Config) bool { return false }})
 	waitFor(t, "a refusal", func() bool { return strings.Contains(f.Status().Refused, "another name") })
 }
 
