@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"syscall"
@@ -45,7 +46,8 @@ const (
 // connection that says for how long.
 type link struct {
 	conn   *net.TCPConn
-	gone   chan struct{} // closed when the receiver has closed
+	gone   chan struct{} // closed when the connection has ended
+	proved bool          // by the receiver's close; valid once gone is closed
 	far    answer
 	domain *domain
 	pair   *pair
@@ -136,9 +138,11 @@ func (l *link) meet() (err error) {
 	return errors.Join(l.pair.receive(l.far.end), l.pair.send())
 }
 
-// listen waits for the receiver's end. It says nothing more before.
+// listen waits for the receiver's end. Another end, of the network between, proves
+// nothing of the receiver's queue pair.
 func (l *link) listen() {
-	_, _ = l.conn.Read(make([]byte, 1))
+	_, err := io.Copy(io.Discard, l.conn)
+	l.proved = err == nil || errors.Is(err, syscall.ECONNRESET)
 	close(l.gone)
 }
 
@@ -160,7 +164,7 @@ func (l *link) drain(timeout time.Duration) bool {
 	_ = l.conn.CloseWrite() // an error is that of a connection which is closed
 	select {
 	case <-l.gone:
-		return true
+		return l.proved
 	case <-time.After(timeout):
 		return false
 	}
