@@ -8,7 +8,10 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 # FUZZTIME is how long each fuzz target runs, BENCHCOUNT how often each benchmark.
+# TESTTIMEOUT is for one package: the virtual machine of test/vm, which takes less
+# than three minutes alone, may share a small machine with all other tests.
 FUZZTIME ?= 10s
+TESTTIMEOUT ?= 20m
 BENCHCOUNT ?= 6
 BENCH ?= .
 PKG ?= ./...
@@ -27,7 +30,7 @@ build: ## build every command into bin/
 test: lint ## lint, go vet, and all tests with the race detector; installs what the interop tests need
 	go vet ./...
 	@test/peers/ready.sh
-	go test -race ./...
+	go test -race -timeout $(TESTTIMEOUT) ./...
 
 lint: ## gofumpt, staticcheck and the house's own style (test/lint)
 	@unformatted=$$(go list -f '{{.Dir}}' ./... | xargs go tool gofumpt -l); \
@@ -60,7 +63,7 @@ demo: build ## play the incident live: two engines, a router, a sidecar, four sc
 	@bin/kvwitness demo
 
 test-vm: ## the probes under real verbs, in a virtual machine with Debian's 6.1 kernel
-	go test -count=1 -v ./test/vm
+	go test -count=1 -v -timeout $(TESTTIMEOUT) ./test/vm
 
 sim: ## the whole simulation: ledger against oracle, and every fault found (long)
 	go run ./test/sim/cmd/sim
