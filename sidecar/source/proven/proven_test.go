@@ -288,15 +288,22 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 // Whatever frames come, from a probe and so from engines: no panic, and the
 // bounds hold.
 func FuzzStateHoldsItsBounds(f *testing.F) {
-	w := newWorld(f)
-	w.register(decodeSession)
-	w.moved(1, 3, nil)
-	var seed []byte
-	for _, h := range w.held {
-		seed = binary.LittleEndian.AppendUint16(append(seed, byte(h.kind)), uint16(len(h.b)))
-		seed = append(seed, h.b...)
+	overTCP := newWorld(f)
+	overTCP.register(decodeSession)
+	overTCP.moved(1, 3, nil)
+	overVerbs := newWorld(f)
+	overVerbs.join(true)
+	overVerbs.device(prefillProcess, 0x1800, true, "")
+	overVerbs.writes(3, 4)
+	overVerbs.complete(completion{Number: 17, Opcode: 1})
+	for _, w := range []*world{overTCP, overVerbs} {
+		var seed []byte
+		for _, h := range w.held {
+			seed = binary.LittleEndian.AppendUint16(append(seed, byte(h.kind)), uint16(len(h.b)))
+			seed = append(seed, h.b...)
+		}
+		f.Add(seed)
 	}
-	f.Add(seed)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := newWorld(t)
 		for len(b) > 3 {
