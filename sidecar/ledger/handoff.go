@@ -22,7 +22,7 @@ type handoff struct {
 	node      string
 	tokens    lifecycle.Opt[int64] // the most that a completion said
 
-	told      bool // of a completion, when it had reserved
+	told      bool // of a completion
 	timed     bool
 	judging   bool // a read that waits for its step will judge it
 	judged    bool

@@ -139,7 +139,7 @@ func addNamed(list []named, n named) []named {
 // transferCompleted ends a transfer.
 func (l *Ledger) transferCompleted(c *call) {
 	t, f, h := c.tr, c.f, c.tr.into
-	h.told = h.told || h.req != nil && h.req.reserved
+	h.told = true
 	l.unseenStart(t)
 	if t.outcome == lifecycle.OutcomeNone || f.Outcome == lifecycle.OK {
 		t.outcome = f.Outcome

@@ -28,10 +28,12 @@ var casesOwed = []mutant{
 		new: `case false:`,
 	},
 	{
-		rule: "case-03", clause: "told-had-reserved", file: "transfers.go",
-		off: "and had reserved",
-		old: `h.told = h.told || h.req != nil && h.req.reserved`,
-		new: `h.told = true`,
+		rule: "case-03", clause: "told-had-reserved", file: "resolve.go",
+		off: "and had reserved: who was given nothing receives nothing",
+		old: `r != nil && r.reserved {
+		return told`,
+		new: `true || r != nil {
+		return told`,
 	},
 	{
 		rule: "case-03", clause: "wire-reserves", file: "transfers.go",
