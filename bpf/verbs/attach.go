@@ -6,9 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
-	"regexp"
-	"strings"
 
 	"github.com/kvwitness/kvwitness/bpf/target"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
@@ -53,21 +50,11 @@ var bypasses = []function{
 	{"mlx5dv_devx_obj_create", "", false, probeProgDevxObject, ""},
 }
 
-// Names of the files that are attached to, and of no others: a target's memory may
-// name any address. Wheels of Python carry a libibverbs with a hash in its name.
-var (
-	libraryName  = regexp.MustCompile(`^libibverbs(-[0-9a-f]+)?\.so[0-9.]*$`)
-	providerName = regexp.MustCompile(`^lib([a-z0-9_]+-rdmav[0-9]+\.so|(mlx4|mlx5|efa|mana|hns|bnxt_re|irdma)\.so[0-9.]*)$`)
-)
-
-// fileName is the last part of a path, also of one that was deleted meanwhile.
-func fileName(of string) string { return path.Base(strings.TrimSuffix(of, " (deleted)")) }
-
 // libraries are the mappings of libibverbs, one for each file.
 func libraries(maps []target.Mapping) []target.Mapping {
 	var all []target.Mapping
 	for _, m := range maps {
-		if !m.Executable || !libraryName.MatchString(fileName(m.Path)) {
+		if !m.Executable || !target.IsVerbs(m.Path) {
 			continue
 		}
 		known := false
@@ -105,7 +92,7 @@ func (p *Probe) Watch(pid int) (since int64, err error) {
 
 // AttachLibrary attaches to a libibverbs, whoever has it mapped now or later.
 func (p *Probe) AttachLibrary(path string) (since int64, err error) {
-	l, err := open(path, libraryName)
+	l, err := open(path, target.IsVerbs)
 	if err != nil {
 		return 0, err
 	}
@@ -204,10 +191,10 @@ func (p *Probe) attachAddress(pid int, addr uint64, role, entry, exit string) (s
 // caller closes the file.
 func provider(pid int, maps []target.Mapping, addr uint64) (l *library, offset uint64, err error) {
 	m, found := target.At(maps, addr)
-	if !found || !m.Executable || !providerName.MatchString(fileName(m.Path)) {
+	if !found || !m.Executable || !target.IsProvider(m.Path) {
 		return nil, 0, ErrNotProvider
 	}
-	if l, err = open(m.File(pid), providerName); err != nil {
+	if l, err = open(m.File(pid), target.IsProvider); err != nil {
 		return nil, 0, err
 	}
 	offset = addr - m.Start + m.Offset
@@ -227,15 +214,15 @@ type library struct {
 func (l *library) path() string { return fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()) }
 
 // open opens a file that must have such a name.
-func open(name string, want *regexp.Regexp) (*library, error) {
+func open(name string, want func(string) bool) (*library, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open the library: %w", err)
 	}
 	l := &library{file: file}
 	itself, err := os.Readlink(l.path())
-	if err == nil && !want.MatchString(fileName(itself)) {
-		err = fmt.Errorf("%w: it is %s", ErrNotProvider, fileName(itself))
+	if err == nil && !want(itself) {
+		err = fmt.Errorf("%w: it is %s", ErrNotProvider, target.FileName(itself))
 	}
 	if err == nil {
 		l.object, err = target.Open(file)

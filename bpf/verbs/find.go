@@ -59,7 +59,7 @@ func FindContexts(pid int) ([]source.Context, error) {
 func providers(maps []target.Mapping) []target.Mapping {
 	var all []target.Mapping
 	for _, m := range maps {
-		if m.Executable && providerName.MatchString(fileName(m.Path)) {
+		if m.Executable && target.IsProvider(m.Path) {
 			all = append(all, m)
 		}
 	}

@@ -76,7 +76,8 @@ func open(s settings, out *os.File) (l *loop, err error) {
 			err = errors.Join(err, l.problem(err.Error()), l.close())
 		}
 	}()
-	if names, err := missing(); err != nil || len(names) > 0 {
+	_, permitted, err := probe.Capabilities()
+	if names := probe.Missing(permitted, false); err != nil || len(names) > 0 {
 		return l, errors.Join(err, fmt.Errorf("lacks the rights %s: run it as root, or give it these capabilities", strings.Join(names, ", ")))
 	}
 	if ns, err := os.Readlink("/proc/self/ns/pid"); err != nil || ns != firstNamespace {

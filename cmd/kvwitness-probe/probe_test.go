@@ -83,17 +83,17 @@ func TestOnlyTheRightsThatAreSaidAreKept(t *testing.T) {
 func TestEachRightHasItsReason(t *testing.T) {
 	b, err := os.ReadFile("README.md")
 	must(t, err)
-	for _, r := range rights {
-		kept := map[bool]string{true: "yes", false: "no"}[r.kept]
-		if r.old {
+	for _, r := range probe.Rights {
+		kept := map[bool]string{true: "yes", false: "no"}[r.Kept]
+		if r.Old {
 			kept = "before 6.6"
 		}
-		if row := fmt.Sprintf("| %s | %s | %s |", r.name, r.why, kept); !strings.Contains(string(b), row) {
+		if row := fmt.Sprintf("| %s | %s | %s |", r.Name, r.Why, kept); !strings.Contains(string(b), row) {
 			t.Errorf("README.md lacks %q", row)
 		}
 	}
-	if n := strings.Count(string(b), "| CAP_"); n != len(rights) {
-		t.Errorf("README.md has %d rights, want %d", n, len(rights))
+	if n := strings.Count(string(b), "| CAP_"); n != len(probe.Rights) {
+		t.Errorf("README.md has %d rights, want %d", n, len(probe.Rights))
 	}
 }
 
