@@ -3,6 +3,8 @@ package alert
 import (
 	"slices"
 	"strings"
+
+	push "github.com/kvwitness/kvwitness/sidecar/alert"
 )
 
 // Urgency is what an alert asks of people.
@@ -20,7 +22,7 @@ func (u Urgency) String() string { return [...]string{"none", "ticket", "page"}[
 // Job is the name of the scrape job of sidecars, and Team who answers for them.
 const (
 	Job  = "kvwitness"
-	Team = "serving"
+	Team = push.Team
 )
 
 // Where are the labels of a target that say where it is. A scrape configuration
@@ -53,7 +55,7 @@ type Runbook struct {
 
 // Rules are all alerts, the gravest first.
 func Rules() []Rule {
-	return slices.Concat(findings(), absence(), unseen(), losses(), pressure(), settings())
+	return slices.Concat(findings(), absence(), unseen(), losses(), pressure(), evidence(), settings())
 }
 
 // lines is PromQL over several lines, so that the file is readable.

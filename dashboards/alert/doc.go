@@ -4,7 +4,7 @@
 // dashboards/runbooks are made from it.
 //
 // It imports sidecar/finding, so that every kind of finding has its alert, and
-// promises:
+// sidecar/alert, whose pushed alerts have the same names and labels. It promises:
 //
 //  1. Only evidence of wrong data pages; a risk, and a witness that does not see,
 //     is a ticket.

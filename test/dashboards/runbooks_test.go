@@ -102,14 +102,14 @@ func bin(t *testing.T, name string) string {
 
 // A command that is not there is found out at three in the morning.
 func TestRunbooksNameOnlyCommandsAndFlagsThatAreThere(t *testing.T) {
-	command := regexp.MustCompile("(?m)(?:^|`)(kvwitness|kvengine) ([a-z]+)([^`|\n]*)")
+	command := regexp.MustCompile("(?m)(?:^|`)(kvwitness|kvengine) ((?:findings )?[a-z]+)([^`|\n]*)")
 	flag := regexp.MustCompile(`--[a-z-]+`)
 	help := map[string]string{}
 	for _, r := range alert.Rules() {
 		for _, m := range command.FindAllStringSubmatch(runbook(t, r.Name), -1) {
 			of := m[1] + " " + m[2]
 			if help[of] == "" {
-				out, err := exec.CommandContext(t.Context(), bin(t, m[1]), m[2], "--help").CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), bin(t, m[1]), append(strings.Fields(m[2]), "--help")...).CombinedOutput()
 				if err != nil || !strings.Contains(string(out), of) {
 					t.Errorf("%s: there is no %s: %v", r.Name, of, err)
 				}

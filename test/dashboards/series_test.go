@@ -15,8 +15,8 @@ import (
 const (
 	fleetNodes    = 1000
 	nodeEngines   = 8 // one for each GPU
-	maxNodeSeries = 2000
-	maxRecorded   = 900 * fleetNodes
+	maxNodeSeries = 2400
+	maxRecorded   = 1100 * fleetNodes
 )
 
 // values is how many values a label can have on one node.
