@@ -135,7 +135,7 @@ func (l *loop) run(ctx context.Context) error {
 	go func() { defer close(attaching); l.attacher.run(ctx) }()
 	for ctx.Err() == nil {
 		if err := l.turn(time.Now()); err != nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || errors.Is(err, unix.EPIPE) {
 				return nil // the sidecar is gone
 			}
 			return err

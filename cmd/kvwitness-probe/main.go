@@ -88,7 +88,9 @@ func run(ctx context.Context, args []string) error {
 	if err := drop(keptRights()); err != nil {
 		return err
 	}
-	if err := l.out.Flush(); err != nil {
+	if err := l.out.Flush(); errors.Is(err, unix.EPIPE) {
+		return nil // the sidecar is gone
+	} else if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)

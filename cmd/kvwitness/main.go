@@ -77,6 +77,6 @@ data was exposed where they do not agree.`,
 	}
 	root.SetVersionTemplate("kvwitness {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
-	root.AddCommand(sidecarCommand(), canaryCommand(), demoCommand(), findingsCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
+	root.AddCommand(sidecarCommand(), checkCommand(), canaryCommand(), demoCommand(), findingsCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
 	return root
 }
