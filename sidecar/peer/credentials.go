@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -122,10 +123,10 @@ func (c *Credentials) client(host string) *tls.Config {
 	return cfg
 }
 
-// ofCertificates reports whether an error is about a certificate, ours or theirs.
+// ofCertificates reports whether an error is about a certificate, ours or theirs: what
+// the other side says of it comes as an operation of TLS's own.
 func ofCertificates(err error) bool {
-	var alert tls.AlertError
+	var told *net.OpError
 	var verify *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	return errors.As(err, &alert) || errors.As(err, &verify) || errors.As(err, &record)
+	return errors.As(err, &verify) || errors.As(err, &told) && told.Op == "remote error"
 }
