@@ -15,19 +15,22 @@ import (
 )
 
 // stubs are compiled once a run: libibverbs and a provider of bpf/verbs/testdata,
-// which move nothing, the same provider under a name that is none, and what
-// verbs_peer.py calls. That needs gcc and libibverbs-dev.
+// which move nothing, the same provider under a name that is none and without a
+// table of its functions, what verbs_peer.py calls, and a program in C. That needs gcc and libibverbs-dev.
 var stubs = sync.OnceValues(func() (string, error) {
 	src := filepath.Join("..", "..", "bpf", "verbs", "testdata")
 	dir := filepath.Join(binaries, "stubs")
+	bare := filepath.Join(dir, "libbare-rdmav34.so")
 	provider, odd, library := filepath.Join(dir, "libstub-rdmav34.so"), filepath.Join(dir, "libodd.so"), filepath.Join(dir, "libibverbs.so.1")
 	share := []string{"-shared", "-fPIC", "-O1", "-Wl,-rpath,$ORIGIN"}
 	for _, args := range [][]string{
 		{"mkdir", "-p", dir},
 		append([]string{"gcc", "-s", "-Wl,-soname,libstub-rdmav34.so", "-o", provider, filepath.Join(src, "provider.c")}, share...),
 		append([]string{"gcc", "-s", "-Wl,-soname,libodd.so", "-o", odd, filepath.Join(src, "provider.c")}, share...),
+		append([]string{"gcc", "-s", "-Wl,-soname,libbare-rdmav34.so", "-Wl,--no-eh-frame-hdr", "-o", bare, filepath.Join(src, "provider.c")}, share...),
 		append([]string{"gcc", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script=" + filepath.Join(src, "libibverbs.map"), "-o", library, filepath.Join(src, "libibverbs.c"), provider}, share...),
 		append([]string{"gcc", "-o", filepath.Join(dir, "libpeer.so"), filepath.Join("programs", "verbs_peer.c"), library}, share...),
+		{"gcc", "-O1", "-o", filepath.Join(dir, "target"), filepath.Join(src, "target.c"), library, provider, "-ldl", "-Wl,-rpath,$ORIGIN"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
 			return "", fmt.Errorf("%s (this needs gcc and libibverbs-dev): %w\n%s", strings.Join(args, " "), err, out)

@@ -146,11 +146,17 @@ int main(void)
 			// A table of operations that points where nobody may attach.
 			char *at = (char *)context->ops.post_send;
 
-			context->ops.post_send = !strcmp(word, "libc") ? (void *)dlsym(RTLD_DEFAULT, "malloc") :
+			context->ops.post_send = !strcmp(word, "poll") ? (void *)context->ops.poll_cq :
+						 !strcmp(word, "libc") ? (void *)dlsym(RTLD_DEFAULT, "malloc") :
 						 !strcmp(word, "middle") ? (void *)(at + 1) : (void *)0x42;
 			struct ibv_qp_attr attr = { 0 };
 			ibv_modify_qp(qp, &attr, 0);
 			context->ops.post_send = (void *)at;
+		} else if (sscanf(line, "polls %d", &a[0]) == 1) {
+			struct ibv_wc wc;
+
+			while (a[0]--)
+				ibv_poll_cq(&cq, 1, &wc);
 		} else if (!strncmp(line, "end", 3)) {
 			ibv_destroy_qp(qp);
 			ibv_close_device(context);

@@ -1,0 +1,171 @@
+package witness
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
+
+// target is a process in C that does with verbs what it is told
+// (bpf/verbs/testdata/target.c).
+type target struct {
+	t   testing.TB
+	cmd *exec.Cmd
+	in  io.Writer
+	out *bufio.Reader
+}
+
+// startTarget starts one by a command line that ends in running it.
+func startTarget(t testing.TB, args ...string) *target {
+	t.Helper()
+	p := &target{t: t, cmd: exec.Command(args[0], args[1:]...)}
+	var err error
+	p.in, err = p.cmd.StdinPipe()
+	must(t, err)
+	out, err := p.cmd.StdoutPipe()
+	must(t, err)
+	must(t, p.cmd.Start())
+	t.Cleanup(p.kill)
+	p.out = bufio.NewReader(out)
+	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
+		t.Fatalf("%v said %q: %v", args, line, err)
+	}
+	return p
+}
+
+func (p *target) kill() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+func (p *target) do(format string, args ...any) {
+	p.t.Helper()
+	_, err := fmt.Fprintf(p.in, format+"\n", args...)
+	must(p.t, err)
+	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasSuffix(line, "done\n") {
+		p.t.Fatalf("%s: said %q: %v", fmt.Sprintf(format, args...), line, err)
+	}
+}
+
+// seen lets a target post until some of it is seen.
+func (p *target) seen(w *witness, before uint64) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		p.do("qp 17 99")
+		p.do("post 16 1 4096 0 0 0")
+		if w.look(func() bool { return w.state.Stats().Posted > before }) {
+			return
+		}
+	}
+	p.t.Fatal("nothing that it posts is seen")
+}
+
+func targetPath(t *testing.T) string {
+	t.Helper()
+	dir, err := stubs()
+	must(t, err)
+	return filepath.Join(dir, "target")
+}
+
+// Promise: 200 processes that come at once, open devices, post and end, many of
+// them while they are being attached to, are followed or not, and cost the others
+// nothing: what a pair does meanwhile is witnessed.
+func TestTwoHundredProcessesOfVerbsAtOnce(t *testing.T) {
+	const many = 200
+	path := targetPath(t)
+	w := watch(t, knownPages, verbsPeers, "exe="+path)
+	p := proved(t, w, 0)
+	all := make([]*target, many)
+	for i := range all {
+		all[i] = startTarget(t, path)
+	}
+	want := map[string]finding.Outcome{}
+	for i, c := range all {
+		if _, err := fmt.Fprint(c.in, "open\nqp 17 99\npost 16 1 4096 4096 0 0\nreg 4096\n"); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			must(t, c.cmd.Process.Kill())
+		}
+		if i%50 == 0 {
+			want[p.good()] = finding.Clean
+		}
+	}
+	want[p.good()] = finding.Clean
+	want[p.handoff(eight, p.post("first", p.whole(eight[0])))] = finding.Violated
+	for _, c := range all {
+		c.kill()
+	}
+	w.await("posts of the others", func() bool { return w.state.Stats().Posted > 16*many/8 })
+	expect(t, w, want)
+}
+
+// Promise: a process in a mount namespace of its own, with a libibverbs that is
+// nowhere else, is attached to.
+func TestAContainerWithItsOwnLibraryIsSeen(t *testing.T) {
+	dir := filepath.Dir(targetPath(t))
+	w := watch(t, knownPages, "exe=/mnt/own/target")
+	p := startTarget(t, "unshare", "-m", "sh", "-c", "mount -t tmpfs none /mnt && mkdir /mnt/own && cp "+dir+"/* /mnt/own/ && exec /mnt/own/target")
+	p.do("open")
+	p.seen(w, 0)
+	w.close()
+}
+
+// Promise: a provider without a table of its functions is not attached to, and
+// that is said.
+func TestAProviderThatCannotBeReadIsSaid(t *testing.T) {
+	w := watch(t, knownPages, verbsPeers)
+	p := proved(t, w, 0)
+	p.prefill.do("device", map[string]any{"device": "bare", "provider": "libbare-rdmav34.so"})
+	w.await("why", func() bool { return strings.Contains(strings.Join(w.problems, " "), "no table of functions") })
+	want := map[string]finding.Outcome{p.handoff(eight, p.post("first", p.whole(eight[0]))): finding.Unwitnessed}
+	expect(t, w, want)
+}
+
+// Promise: a process that names another function of its provider as its post_send
+// is found out by its hits; the place is let go, and said, and whoever uses that
+// provider is seen as before.
+func TestAPlaceThatIsNoPostSendIsLetGo(t *testing.T) {
+	path := targetPath(t)
+	w := watch(t, knownPages, verbsPeers, "exe="+path)
+	p := proved(t, w, 0)
+	bad := startTarget(t, path)
+	bad.do("open")
+	bad.do("qp 17 99")
+	bad.do("forge poll")
+	found := func() bool { return strings.Contains(strings.Join(w.problems, " "), "as post_send was none") }
+	for end := time.Now().Add(patience); !w.look(found); time.Sleep(10 * time.Millisecond) {
+		if bad.do("polls 50"); time.Now().After(end) {
+			t.Fatal("it is not found out")
+		}
+	}
+	want := map[string]finding.Outcome{p.good(): finding.Clean, p.handoff(eight, p.post("first", p.whole(eight[0]))): finding.Violated}
+	expect(t, w, want)
+}
+
+// Promise: a probe that is killed while requests are posted leaves those who post
+// as they were.
+func TestWhoPostsFeelsNothingOfADeadProbe(t *testing.T) {
+	path := targetPath(t)
+	w := watch(t, knownPages, "exe="+path)
+	p := startTarget(t, path)
+	p.do("open")
+	p.seen(w, 0)
+	must(t, syscall.Kill(w.probe.PID(), syscall.SIGKILL))
+	<-w.done
+	p.do("flood 1000 16 0")
+	p.do("qp 18 98")
+	p.do("post 16 1 4096 0 0 0")
+	if err := w.probe.Close(); err == nil {
+		t.Error("that the probe was killed is not said")
+	}
+	w.probe = nil
+}
