@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -221,9 +219,7 @@ func (f *canaryFlags) show(out io.Writer, r *canary.Result) {
 // chance is a source of it from a seed, 0: from one that nobody knows.
 func chance(seed uint64) *mathrand.Rand {
 	if seed == 0 {
-		var b [8]byte
-		_, _ = rand.Read(b[:]) // never fails
-		seed = binary.LittleEndian.Uint64(b[:])
+		seed = mathrand.Uint64()
 	}
 	return mathrand.New(mathrand.NewPCG(seed, 0))
 }

@@ -1,6 +1,7 @@
 // Command kvwitness is the second pair of eyes on page ownership in LLM
 // servers: it follows running engines (sidecar), judges recorded traces (replay),
-// asks running services whether answers belong to their prompts (canary), explains
+// asks running services whether answers belong to their prompts (canary), checks
+// deployments before they go on (gate), explains
 // what it finds (explain) and shows its settings (config).
 package main
 
@@ -77,6 +78,6 @@ data was exposed where they do not agree.`,
 	}
 	root.SetVersionTemplate("kvwitness {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVWITNESS_CONFIG")
-	root.AddCommand(sidecarCommand(), checkCommand(), canaryCommand(), demoCommand(), findingsCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
+	root.AddCommand(sidecarCommand(), checkCommand(), canaryCommand(), gateCommand(), demoCommand(), findingsCommand(), replayCommand(), explainCommand(), configCommand(), metricsCommand())
 	return root
 }

@@ -77,6 +77,9 @@ type Scale struct {
 
 // learn takes two prompts' bytes and tokens.
 func learn(bytes, tokens [2]int) Scale {
+	if tokens[0] > 0 && tokens[1] == 0 { // the longer one was refused
+		return Scale{PerByte: float64(tokens[0]) / float64(bytes[0])}
+	}
 	if tokens[0] <= 0 || tokens[1] <= tokens[0] || bytes[1] <= bytes[0] {
 		return Scale{PerByte: 0.4}
 	}

@@ -127,21 +127,36 @@ func (r *Runner) Run(ctx context.Context, p Plan) (Result, error) {
 }
 
 // learnScale asks two short prompts, once.
-func (r *Runner) learnScale(ctx context.Context, as Tenant) error {
+func (r *Runner) learnScale(ctx context.Context, as Tenant) (err error) {
 	if r.scale.PerByte > 0 {
 		return nil
 	}
+	r.scale, err = scaleOf(func(bytes int) (int, int, error) {
+		p := NewPrompt(r.rng, bytes, 0)
+		a, err := r.ask(ctx, as, p, AnswerTokens)
+		return len(p.Text), a.PromptTokens, err
+	})
+	return err
+}
+
+// LearnScale asks two short prompts that draw gives, to learn how many tokens they have.
+func LearnScale(ctx context.Context, c *Client, as Tenant, draw func(bytes int) Prompt) (Scale, error) {
+	return scaleOf(func(bytes int) (int, int, error) {
+		p := draw(bytes)
+		a, err := c.Ask(ctx, as, p.Text, 1)
+		return len(p.Text), a.PromptTokens, err
+	})
+}
+
+func scaleOf(ask func(bytes int) (sent, tokens int, err error)) (Scale, error) {
 	var bytes, tokens [2]int
 	for i, n := range [2]int{LeastBytes, 2 * LeastBytes} {
-		p := NewPrompt(r.rng, n, 0)
-		a, err := r.ask(ctx, as, p, AnswerTokens)
-		if err != nil {
-			return err
+		var err error
+		if bytes[i], tokens[i], err = ask(n); err != nil {
+			return Scale{}, err
 		}
-		bytes[i], tokens[i] = len(p.Text), a.PromptTokens
 	}
-	r.scale = learn(bytes, tokens)
-	return nil
+	return learn(bytes, tokens), nil
 }
 
 // askLength has the tenants ask in turn, at each depth in turn. Before each question

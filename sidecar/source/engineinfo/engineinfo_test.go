@@ -165,10 +165,12 @@ func TestAnEndpointThatFailsCostsItsOwnSightAlone(t *testing.T) {
 	good := attach.SGLang("null", 1008, 500, 16)
 	before := look(t, good)
 	for name, bad := range map[string]http.HandlerFunc{
-		"hangs":      func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"hangs up":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"error":      func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
-		"elsewhere":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound) },
+		"hangs":    func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"hangs up": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"error":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) },
+		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
+		},
 		"no JSON":    func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[1]")) },
 		"never ends": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, engineinfo.MaxAnswer+1)) },
 	} {

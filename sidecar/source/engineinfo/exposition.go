@@ -22,17 +22,18 @@ const (
 
 // metrics is what is kept of an exposition.
 type metrics struct {
-	kind    Kind
-	pool    lifecycle.Opt[int64] // tokens, of the rank with the least
-	null    int64                // tokens of it that are never handed out
-	pages   lifecycle.Opt[int64]
-	page    lifecycle.Opt[int64]
-	context lifecycle.Opt[int64]
-	sub     []SubPool
-	started lifecycle.Opt[int64]
-	dtype   string
-	ranks   int
-	protect [NumProtection]Protection
+	kind            Kind
+	pool            lifecycle.Opt[int64] // tokens, of the rank with the least
+	null            int64                // tokens of it that are never handed out
+	pages           lifecycle.Opt[int64]
+	page            lifecycle.Opt[int64]
+	context         lifecycle.Opt[int64]
+	sub             []SubPool
+	started         lifecycle.Opt[int64]
+	dtype           string
+	ranks           int
+	protect         [NumProtection]Protection
+	preempted, held lifecycle.Opt[int64]
 
 	blocks  lifecycle.Opt[int64] // vLLM's, over all ranks
 	samples int
@@ -116,12 +117,28 @@ func (m *metrics) take(name string, labels map[string]string, v float64) {
 		m.context = n
 	case "cache_config_info":
 		m.vllm(labels)
+	case "requests_preempted_total", "num_preemptions_total":
+		m.preempted = plus(m.preempted, n)
+	case "pages":
+		if labels["state"] == "held" || labels["state"] == "pending_drain" {
+			m.held = plus(m.held, n)
+		}
+	case "num_used_tokens":
+		m.held = plus(m.held, n)
 	case "protection_ran_total":
 		m.ran(labels["protection"], v)
 	default:
 		return
 	}
 	m.samples++
+}
+
+// plus is the sum of what was said.
+func plus(a, b lifecycle.Opt[int64]) lifecycle.Opt[int64] {
+	if !b.Has {
+		return a
+	}
+	return tokens(a.V+b.V, true)
 }
 
 func (m *metrics) ran(name string, v float64) {

@@ -22,6 +22,7 @@ func (p *Poll) sum() {
 		Kind: first(s.kind, x.kind, m.kind), Version: s.version, Role: s.role, Pool: least(s.pool, x.pool), Null: x.null, Sub: x.sub,
 		Context: s.context, Effective: m.longest, MaxInput: s.maxInput, DType: s.dtype, Ranks: max(s.ranks, x.ranks),
 		Started: x.started, Drill: s.drill, Protections: s.protections, Instance: s.instance, Events: s.events,
+		Preempted: x.preempted, Held: x.held,
 	}
 	if p.PageTokens = s.page; !p.PageTokens.Has {
 		p.PageTokens = x.page
