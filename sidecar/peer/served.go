@@ -26,6 +26,9 @@ const (
 	// idlePeer is how long one who dialled may say nothing: it asks for the time each
 	// second.
 	idlePeer = 30 * time.Second
+	// maxBegun is how many streams one connection may ask for in all: each costs its
+	// engine a snapshot.
+	maxBegun = 4 * MaxInstances
 	// maxAsked is how many frames one who dialled may send in a second.
 	maxAsked = 200
 )
@@ -47,6 +50,7 @@ type served struct {
 	mu     sync.Mutex
 	theirs []string // instances that it calls its own
 	relays map[string]*relay
+	begun  int // relays, in all
 	slow   bool
 	busyAt int64 // when a fact was sent last
 }
@@ -154,7 +158,9 @@ func (p *served) listen(ctx context.Context) (Turned, error) {
 		if asked++; asked > maxAsked {
 			return Flooding, errFlood
 		}
-		if err := p.take(ctx, f, heard); err != nil {
+		if err := p.take(ctx, f, heard); errors.Is(err, errFlood) {
+			return Flooding, err
+		} else if err != nil {
 			return BadGreeting, err
 		}
 	}
@@ -178,6 +184,9 @@ func (p *served) take(ctx context.Context, f frame, heard int64) error {
 		wanted, err := parseList(f, kindFollow)
 		if err != nil {
 			return err
+		}
+		if p.begun > maxBegun {
+			return errFlood
 		}
 		p.follow(ctx, wanted)
 	default:
@@ -278,6 +287,7 @@ func (p *served) begin(ctx context.Context, inst string) {
 		p.s.cfg.Log.Warn("an engine's stream cannot be handed on", "instance", inst, "error", err)
 		return
 	}
+	p.begun++
 	ctx, stop := context.WithCancel(ctx)
 	r := &relay{stop: stop, done: make(chan struct{}), sub: sub}
 	p.relays[inst] = r
@@ -290,9 +300,24 @@ func (p *served) begin(ctx context.Context, inst string) {
 				p.mu.Unlock()
 			}
 		})
-		lost := sub.Stats().Lost
-		p.s.missed.Add(lost[subscribe.GapNotKept] + lost[subscribe.EngineQueue])
+		p.s.missed.Add(r.missed())
 	}()
+}
+
+// missed is how many facts a subscription missed at the engine.
+func (r *relay) missed() uint64 {
+	lost := r.sub.Stats().Lost
+	return lost[subscribe.GapNotKept] + lost[subscribe.EngineQueue]
+}
+
+// missed is how many those that run have missed.
+func (p *served) missed() (n uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.relays {
+		n += r.missed()
+	}
+	return n
 }
 
 // mark says again and again how far all streams are, and the probe.

@@ -22,6 +22,8 @@ const (
 	MaxConnections = 64
 	// greetTimeout is how long a peer may take to show who it is.
 	greetTimeout = 5 * time.Second
+	// logPause is how rarely the same reason to turn somebody away is logged.
+	logPause = time.Second
 	// minToken is the shortest token that is taken, in bytes.
 	minToken = 16
 )
@@ -90,6 +92,7 @@ type Server struct {
 	conns  map[*served]struct{}
 	open   int // connections, those that have not shown who they are too
 	sights sights
+	logged [NumTurned]time.Time
 }
 
 // Listen serves until it is closed.
@@ -186,8 +189,19 @@ func (s *Server) serve(conn net.Conn) {
 	}
 }
 
+// turn counts one who is turned away, and says so, at most each logPause for each
+// reason: whoever can connect must not fill the log.
 func (s *Server) turn(conn net.Conn, why Turned, err error) {
 	s.turned[why].Add(1)
+	s.mu.Lock()
+	often := time.Since(s.logged[why]) < logPause
+	if !often {
+		s.logged[why] = time.Now()
+	}
+	s.mu.Unlock()
+	if often {
+		return
+	}
 	s.cfg.Log.Warn("a peer is not served any more", "address", conn.RemoteAddr().String(), "reason", why.String(), "error", err)
 }
 
@@ -230,6 +244,9 @@ func (s *Server) Served() Served {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out.Connected = len(s.conns)
+	for p := range s.conns {
+		out.Missed += p.missed()
+	}
 	return out
 }
 
