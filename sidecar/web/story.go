@@ -2,7 +2,9 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -38,17 +40,19 @@ type Told struct {
 	Kind, Severity, Inst, Req, Room, Pool, Pages, Claim, Observation string
 	Meaning, Matters, Runbook                                        string
 	Todo                                                             []string
-	Exposed                                                          []Exposed
+
+	kind finding.Kind
 }
 
-// Exposed is whose data was.
-type Exposed struct{ Inst, Req, Domain string }
+// Exposed is whose data was, and by findings of which kinds.
+type Exposed struct{ Inst, Req, Domain, Kinds string }
 
 // Story is an incident as a page shows it.
 type Story struct {
 	Row
 	Node, Req, Room, Head string
-	Findings              []Told
+	Findings              []Told // the strongest first
+	Exposed               []Exposed
 	More                  int
 	Lines                 []Line
 	Left                  int
@@ -158,6 +162,7 @@ func story(i *evidence.Incident, entries []evidence.Entry) *Story {
 		s.take(&b, dec, &marks)
 	}
 	s.Lines = sorted(s.Lines)
+	slices.SortStableFunc(s.Findings, func(a, b Told) int { return cmp.Compare(a.kind, b.kind) })
 	if len(s.Lines) > 0 {
 		zero := s.Lines[0].t
 		for n := range s.Lines {
@@ -214,7 +219,7 @@ func (s *Story) finding(f *told, marks *[]string) {
 	}
 	if k, known := finding.ByName(f.Kind); known {
 		e := finding.Explain(k)
-		t.Meaning, t.Matters, t.Todo, t.Runbook = e.Meaning, e.Matters, e.Todo, alert.Runbooks+alert.Name(k)+".md"
+		t.kind, t.Meaning, t.Matters, t.Todo, t.Runbook = k, e.Meaning, e.Matters, e.Todo, alert.Runbooks+alert.Name(k)+".md"
 	}
 	var runs lifecycle.Runs
 	for _, r := range f.Pages {
@@ -223,17 +228,32 @@ func (s *Story) finding(f *told, marks *[]string) {
 	}
 	t.Pages = runs.String()
 	for _, o := range f.Exposed {
-		e := Exposed{o.Inst, o.Req, "not known"}
+		e := Exposed{o.Inst, o.Req, "not known", ""}
 		switch {
 		case o.Domain != nil && *o.Domain == "":
 			e.Domain = "shared by all"
 		case o.Domain != nil:
 			e.Domain = *o.Domain
 		}
-		t.Exposed = append(t.Exposed, e)
+		s.expose(e, f.Kind)
 	}
 	s.Findings = append(s.Findings, t)
 	s.Lines = append(s.Lines, Line{t: f.T, Inst: f.Inst, Text: f.Observation, Finding: f.Kind, Src: "kvwitness"})
+}
+
+// expose notes whose data was exposed, once.
+func (s *Story) expose(e Exposed, kind string) {
+	for n := range s.Exposed {
+		o := &s.Exposed[n]
+		if o.Inst == e.Inst && o.Req == e.Req && o.Domain == e.Domain {
+			if !strings.Contains(o.Kinds, kind) {
+				o.Kinds += ", " + kind
+			}
+			return
+		}
+	}
+	e.Kinds = kind
+	s.Exposed = append(s.Exposed, e)
 }
 
 // drawn makes cells of the runs of a map.

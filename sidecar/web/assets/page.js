@@ -22,7 +22,7 @@ function palette() {
 	return names.flatMap((name) => {
 		const hex = style.getPropertyValue(name).trim();
 		const rgb = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-		return Array.from({ length: shades }, (_, shade) => rgb.map((v) => Math.max(0, Math.min(255, Math.round(v * (1 + (shade - 1) * 0.09))))));
+		return Array.from({ length: shades }, (_, shade) => rgb.map((v) => Math.max(0, Math.min(255, Math.round(v * (1 - shade * 0.08))))));
 	});
 }
 
@@ -36,6 +36,8 @@ function draw(canvas, map) {
 	if (canvas.width !== columns || canvas.height !== rows) {
 		canvas.width = columns;
 		canvas.height = rows;
+		canvas.style.maxWidth = `${columns * 16}px`;
+		canvas.parentElement.classList.toggle("wide", cells.length > 2048);
 	}
 	const context = canvas.getContext("2d");
 	const image = context.createImageData(columns, rows);
