@@ -13,6 +13,9 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 )
 
+// DefaultPatience is long enough for transfers that are given up.
+const DefaultPatience = 30 * time.Second
+
 var roles = map[string]engineinfo.Role{"": engineinfo.UnknownRole, "prefill": engineinfo.Prefill, "decode": engineinfo.Decode, "unified": engineinfo.Unified}
 
 // Config says how to look.
@@ -25,7 +28,10 @@ type Config struct {
 	// as fill the smallest pool one and a half times, within maxPreempt.
 	Preempt int
 	Timeout time.Duration // of one answer to traffic
-	Rand    *rand.Rand
+	// Patience is how long pages may take to be given back, and the sidecar to have
+	// judged; 0: DefaultPatience.
+	Patience time.Duration
+	Rand     *rand.Rand
 }
 
 // looker makes one picture.
@@ -42,6 +48,9 @@ type looker struct {
 func Look(ctx context.Context, cfg Config) (*gate.Picture, error) {
 	if err := cfg.Deployment.Check(); err != nil {
 		return nil, err
+	}
+	if cfg.Patience <= 0 {
+		cfg.Patience = DefaultPatience
 	}
 	l := &looker{cfg: cfg, picture: gate.Picture{Trials: map[gate.Trial]gate.Outcome{}}}
 	if err := l.connect(); err != nil {
@@ -60,7 +69,7 @@ func Look(ctx context.Context, cfg Config) (*gate.Picture, error) {
 		return nil, err
 	}
 	if s != nil {
-		s.engines = l.instances()
+		s.engines, s.patience = l.instances(), cfg.Patience
 	}
 	before := l.preemptions()
 	if target != "" {

@@ -18,18 +18,18 @@ import (
 const (
 	maxAnswer = 16 << 20
 	// settled is for how long nothing new must come before the sidecar has judged.
-	settled      = 1500 * time.Millisecond
-	judgeTimeout = 30 * time.Second
-	maxExample   = 300
+	settled    = 1500 * time.Millisecond
+	maxExample = 300
 )
 
 // sidecar is one that is asked what it found.
 type sidecar struct {
-	base    *url.URL
-	token   string
-	web     *http.Client
-	problem string
-	hungUp  int // clients of the gate
+	base     *url.URL
+	token    string
+	web      *http.Client
+	problem  string
+	hungUp   int // clients of the gate
+	patience time.Duration
 
 	findings, verdicts uint64   // the last ids before the traffic
 	engines            []string // instances of the deployment, where all say which they are
@@ -133,7 +133,7 @@ func last(all []entry, otherwise uint64) uint64 {
 // rest waits until nothing new comes.
 func (s *sidecar) rest(ctx context.Context) (findings, verdicts []entry, err error) {
 	at, seen := time.Now(), uint64(0)
-	for end := time.Now().Add(judgeTimeout); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
+	for end := time.Now().Add(s.patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(100 * time.Millisecond) {
 		if findings, err = s.get(ctx, "findings", 0); err != nil {
 			return nil, nil, err
 		}

@@ -23,7 +23,6 @@ const (
 	handoffs = 6
 	// hangUpAfter is when a client hangs up, counted in turns.
 	hangUpAfter = 3 * time.Millisecond
-	restTimeout = 20 * time.Second
 )
 
 // sender sends a gate's traffic.
@@ -270,7 +269,7 @@ func (s *sender) over(ctx context.Context) error {
 
 // rest waits until nothing is held any more, for a while.
 func (s *sender) rest(ctx context.Context) {
-	for end := time.Now().Add(restTimeout); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
+	for end := time.Now().Add(s.cfg.Patience); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 		s.ask(ctx)
 		held := int64(0)
 		for i := range s.picture.Engines {
