@@ -64,15 +64,16 @@ type Probe struct {
 	mu       sync.Mutex
 	attached map[site]*attachment
 	refused  map[site]bool // detached from for good
+	same     map[file]file // files that are another's under an inode of their own
 	sites    uint64        // numbers given to attachments
 	closed   bool
 }
 
 // site is a place to attach to: a function of a file, whoever has it mapped.
 type site struct {
-	dev, inode uint64
-	offset     uint64
-	role       string
+	file   file
+	offset uint64
+	role   string
 }
 
 type attachment struct {
@@ -94,7 +95,7 @@ func Open(o Options) (*Probe, error) {
 			return nil, fmt.Errorf("prepare the verbs programs: %w", err)
 		}
 	}
-	p := &Probe{opts: o, attached: map[site]*attachment{}, refused: map[site]bool{}}
+	p := &Probe{opts: o, attached: map[site]*attachment{}, refused: map[site]bool{}, same: map[file]file{}}
 	if p.opts.PerfEvents = o.PerfEvents || NeedsAdmin(); !p.opts.PerfEvents {
 		for _, program := range spec.Programs {
 			program.AttachType = ebpf.AttachTraceUprobeMulti
@@ -150,7 +151,12 @@ func (p *Probe) on(in *library, offset uint64, role string, entry, exit string) 
 	if err := unix.Fstat(int(in.file.Fd()), &stat); err != nil {
 		return 0, fmt.Errorf("look at the file: %w", err)
 	}
-	at := site{stat.Dev, stat.Ino, offset, role}
+	at := site{file{stat.Dev, stat.Ino}, offset, role}
+	if other, same := p.same[at.file]; same {
+		at.file = other
+	} else if other, same = p.known(in, offset, role); same && other != at.file && len(p.same) < maxSites {
+		p.same[at.file], at.file = other, other
+	}
 	switch {
 	case p.closed:
 		return 0, os.ErrClosed

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
@@ -168,4 +170,46 @@ func TestWhoPostsFeelsNothingOfADeadProbe(t *testing.T) {
 		t.Error("that the probe was killed is not said")
 	}
 	w.probe = nil
+}
+
+// Promise: two containers of one image have the same library under two inodes; what
+// they post is seen once.
+func TestTwoContainersOfOneImageAreSeenOnce(t *testing.T) {
+	image := filepath.Dir(targetPath(t))
+	work := t.TempDir()
+	var all []*target
+	w := watch(t, knownPages, "command="+work)
+	for _, name := range []string{"one", "other"} {
+		at := filepath.Join(work, name)
+		mount := fmt.Sprintf("mkdir -p %[1]s/u %[1]s/w %[1]s/m && mount -t overlay none -o lowerdir=%[2]s,upperdir=%[1]s/u,workdir=%[1]s/w %[1]s/m && exec %[1]s/m/target", at, image)
+		p := startTarget(t, "unshare", "-m", "sh", "-c", mount)
+		p.do("open")
+		p.seen(w, w.posted())
+		all = append(all, p)
+	}
+	for range 4 {
+		for _, p := range all {
+			w.caughtUp()
+			before := w.posted()
+			p.do("post 16 1 4096 0 0 0")
+			w.caughtUp()
+			if n := w.posted() - before; n != 16 {
+				t.Errorf("%d requests are seen of 16", n)
+			}
+		}
+	}
+	w.close()
+}
+
+// caughtUp waits until all that has happened until now was taken in.
+func (w *witness) caughtUp() {
+	w.t.Helper()
+	var now unix.Timespec
+	must(w.t, unix.ClockGettime(unix.CLOCK_MONOTONIC, &now))
+	w.await("the probe", func() bool { return w.state.Reached() > now.Nano() })
+}
+
+func (w *witness) posted() (n uint64) {
+	w.look(func() bool { n = w.state.Stats().Posted; return true })
+	return n
 }
