@@ -34,8 +34,8 @@ const (
 	// stopTimeout is how long a helper may take to end once it is asked to, and then
 	// once it is killed: one that hangs in the kernel is left behind.
 	stopTimeout = 2 * time.Second
-	// silence is how much longer than its own limits a helper may say nothing.
-	silence = 30 * time.Second
+	// DefaultSilence is how much longer than its own limits a helper may say nothing.
+	DefaultSilence = 30 * time.Second
 )
 
 // StartConfig says how to start a helper. Zero durations mean its own defaults.
@@ -44,6 +44,7 @@ type StartConfig struct {
 	Library  string        // of the driver; empty: the loader finds it
 	Every    time.Duration // between samples
 	Deadline time.Duration // of one call of the driver
+	Silence  time.Duration // that is borne beyond both; 0: DefaultSilence
 	Once     bool          // one sample is enough
 	Stderr   io.Writer     // takes what the helper complains of; nil: nobody reads it
 }
@@ -74,6 +75,9 @@ func Start(c StartConfig) (*Child, error) {
 	if c.Once {
 		args = append(args, "--once")
 	}
+	if c.Silence <= 0 {
+		c.Silence = DefaultSilence
+	}
 	cmd := exec.Command(c.Path, args...)
 	cmd.Stderr, cmd.WaitDelay = c.Stderr, stopTimeout
 	in, err := cmd.StdinPipe()
@@ -91,7 +95,7 @@ func Start(c StartConfig) (*Child, error) {
 	}
 	child := &Child{
 		cmd: cmd, in: in, out: out, lines: bufio.NewReaderSize(out, MaxLine), ended: make(chan struct{}),
-		quiet: silence + c.Every + 2*c.Deadline,
+		quiet: c.Silence + c.Every + 2*c.Deadline,
 	}
 	go func() { defer close(child.ended); child.err = cmd.Wait() }()
 	return child, nil
