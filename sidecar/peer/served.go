@@ -18,7 +18,7 @@ const (
 	// markBusy and markIdle are how often a server says how far it has come: others
 	// wait for that before they judge.
 	markBusy = 5 * time.Millisecond
-	markIdle = 25 * time.Millisecond
+	markIdle = 50 * time.Millisecond
 	// maxSkipped is how many marks in a row are left out at most.
 	maxSkipped = 10
 	// idleAfter is how long nothing was sent before marks become rare.

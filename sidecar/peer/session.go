@@ -21,9 +21,7 @@ const (
 	// every firstAsk; then every nextAsk.
 	firstAsks = 8
 	firstAsk  = 10 * time.Millisecond
-	nextAsk   = 500 * time.Millisecond
-	// clockStep is by how much a better offset must differ to be told to the judge.
-	clockStep = 50 * time.Microsecond
+	nextAsk   = time.Second
 	// maxOffset is the largest offset that is told, as format v1 has it.
 	maxOffset = lifecycle.MaxTime / 4
 )
@@ -126,11 +124,17 @@ func (s *session) tellOwn() {
 	s.out.put(kindInstances, asJSON(own))
 }
 
-// listen reads until something is not as it should be.
+// listen reads until something is not as it should be. The peer is silent once it has
+// said nothing for three quarters of the patience at least: the deadline costs more than
+// most frames.
 func (s *session) listen(ctx context.Context) (End, error) {
+	var until time.Time
 	for {
-		if err := s.conn.SetReadDeadline(time.Now().Add(s.cfg.Patience)); err != nil {
-			return Closed, err
+		if now := time.Now(); until.Sub(now) < s.cfg.Patience*3/4 {
+			until = now.Add(s.cfg.Patience)
+			if err := s.conn.SetReadDeadline(until); err != nil {
+				return Closed, err
+			}
 		}
 		f, err := s.in.Next()
 		switch {
@@ -205,7 +209,7 @@ func (s *session) pong(f frame) (End, error) {
 	s.status.Clock, s.status.Known = r, true
 	s.mu.Unlock()
 	switch d := r.Offset - s.told; {
-	case s.begun && max(d, -d) >= clockStep:
+	case s.begun && max(d, -d) > r.Error: // what the judge knows cannot be true any more
 		s.tellClock(r)
 	case !s.begun && s.clock.n >= firstAsks:
 		s.begin(r)
