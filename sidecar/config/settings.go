@@ -16,6 +16,7 @@ type Config struct {
 	Judge   ledger.Config
 	Log     Log
 	Sidecar Sidecar
+	GPUs    GPUs // only for a sidecar
 }
 
 // Log says what kvwitness logs, to standard error.
@@ -36,7 +37,7 @@ type setting struct {
 }
 
 // settings are all keys, in the order in which they are shown.
-var settings = []setting{
+var settings = slices.Concat([]setting{
 	duration("settle", "20ms", "how long facts may take to be put in order, and how long after its last transfer a handoff is judged",
 		func(c *Config) *time.Duration { return &c.Judge.Settle }),
 	duration("grace", "1s", "how long an engine's own count of held pages may differ from the ledger's",
@@ -103,7 +104,7 @@ var settings = []setting{
 	text("peer_token_file", "", "file with the token that peers on loopback know each other by, instead of certificates", func(c *Config) *string { return &c.Sidecar.Peers.TokenFile }),
 	duration("peer_patience", "1s", "how old what a peer says may be before the peer is out of sight; the judge waits for it twice that long at most",
 		func(c *Config) *time.Duration { return &c.Sidecar.Peers.Patience }),
-}
+}, gpuSettings())
 
 // maxDuration is the longest time that may be set: longer ones are mistakes.
 const maxDuration = 24 * time.Hour
