@@ -57,6 +57,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.judgement()
 	e.process()
 	e.others()
+	e.gpus()
 	for i := range r.Engines {
 		s := &r.Engines[i]
 		e.pages(s)
@@ -192,7 +193,7 @@ func (e emitter) sight(s *follow.Status) {
 	}
 	for _, source := range ofSource.Values {
 		seen := source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh
-		for _, of := range [...]lifecycle.Src{lifecycle.RDMA, lifecycle.TCP} {
+		for _, of := range [...]lifecycle.Src{lifecycle.RDMA, lifecycle.TCP, lifecycle.NVML} {
 			seen = seen || source == of.String() && e.Covered[of][s.Instance]
 		}
 		e.put(coverage, number(seen), s.Name, source)

@@ -31,7 +31,8 @@ type Reading struct {
 	Now     int64 // ns, on the node's clock
 	Engines []follow.Status
 	Judged  Judged
-	// Covered are the instances into which all transfers of a source are seen.
+	// Covered are the instances into which all transfers of a source are seen; of the
+	// driver, those whose memory is known.
 	Covered    map[lifecycle.Src]map[string]bool
 	Limits     ledger.Limits
 	QueueBytes int // of an engine's facts
@@ -42,6 +43,7 @@ type Reading struct {
 	Peers      []peer.Status
 	Serving    bool // peers are
 	Served     peer.Served
+	GPUs       *GPUs // nil: nobody asks
 	Shadow     bool
 	ReloadOK   bool
 	ReloadAt   time.Time
