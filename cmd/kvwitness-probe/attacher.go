@@ -23,6 +23,7 @@ const (
 	maxAsked    = 4096 // requests that wait
 	maxContexts = 64   // of one process
 	maxFiles    = 1 << 16
+	maxTried    = 4096 // libraries
 	// firstLook is how long after its start a process is looked at for libibverbs;
 	// each further look comes after twice the time, up to lastLook.
 	firstLook = 5 * time.Millisecond
@@ -74,12 +75,13 @@ type attacher struct {
 	scanned   chan []source.Context
 	scanning  bool
 	processes map[int]*user
+	tried     map[[2]uint64]bool // libraries by their inode
 }
 
 // user is a watched process that may use verbs.
 type user struct {
 	pid      int
-	started  int64 // ns, 0: not known
+	without  int64 // ns, when it had not mapped libibverbs yet; 0: not known
 	next     time.Time
 	last     time.Time
 	pause    time.Duration
@@ -94,7 +96,7 @@ type user struct {
 func newAttacher(p *verbs.Probe, proc attach.Proc) *attacher {
 	return &attacher{
 		probe: p, proc: proc, asked: make(chan asked, maxAsked), told: make(chan answered, maxAsked),
-		scanned: make(chan []source.Context, 1), processes: map[int]*user{},
+		scanned: make(chan []source.Context, 1), processes: map[int]*user{}, tried: map[[2]uint64]bool{},
 	}
 }
 
@@ -107,6 +109,23 @@ func (a *attacher) begin() error {
 		}
 	}
 	return failed
+}
+
+// before attaches to the libraries of a process's own root, which may be a
+// container's, before it loads one. Where that fails it is attached to as it has it
+// mapped, and what is in the way is said then.
+func (a *attacher) before(pid int) {
+	for _, path := range libraries {
+		path = fmt.Sprintf("%s/%d/root%s", a.proc, pid, path)
+		var stat unix.Stat_t
+		if unix.Stat(path, &stat) != nil {
+			continue
+		}
+		if at := [2]uint64{stat.Dev, stat.Ino}; !a.tried[at] && len(a.tried) < maxTried {
+			a.tried[at] = true
+			_, _ = a.probe.AttachLibrary(path)
+		}
+	}
 }
 
 // run works until ctx ends.
@@ -142,7 +161,8 @@ func (a *attacher) take(ctx context.Context, q asked) {
 	switch q.what {
 	case watchProcess:
 		now := time.Now()
-		a.processes[q.pid] = &user{pid: q.pid, started: q.t, next: now, pause: firstLook, files: map[int32]bool{}}
+		a.processes[q.pid] = &user{pid: q.pid, without: q.t, next: now, pause: firstLook, files: map[int32]bool{}}
+		a.before(q.pid)
 	case forgetProcess:
 		delete(a.processes, q.pid)
 	case hintProcess:
@@ -192,16 +212,20 @@ func (a *attacher) looks(ctx context.Context, now time.Time) {
 // look attaches to what a process has mapped, and compares the devices that it has
 // open with the contexts that are known. It returns why not all can be seen.
 func (a *attacher) look(u *user) string {
+	now := monotonic()
 	since, err := a.probe.Watch(u.pid)
 	switch {
-	case errors.Is(err, verbs.ErrNoVerbs), errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+	case errors.Is(err, verbs.ErrNoVerbs):
+		u.without = now
 		return ""
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
+		return "" // it has ended
 	case err != nil:
 		return err.Error()
 	}
 	if !u.verbs {
 		u.verbs, u.pause = true, lastLook
-		u.scan = u.started == 0 || since > u.started
+		u.scan = u.without == 0 || since > u.without
 	}
 	if u.scan && !a.scanning {
 		u.scan, a.scanning = false, true

@@ -15,8 +15,9 @@ import (
 type instance struct {
 	name    string
 	port    uint16
-	process uint32 // 0: not known
-	pools   []pool // as registered
+	host    netip.Addr // not valid: known by a name
+	process uint32     // 0: not known
+	pools   []pool     // as registered
 	opened  bool
 	staged  bool             // what is written goes by a staging buffer
 	spans   []span           // the memory of its pools, in order
@@ -33,7 +34,8 @@ type pool struct {
 // link is what is known of one peer's way into an instance.
 type link struct {
 	to, from *instance
-	session  string // where the peer's bytes go
+	session  string     // where the peer's bytes go
+	at       netip.Addr // of the session
 	ways     [numWays]sight
 	poster   uint32 // the process that hands RDMA requests to its devices
 	// unplaced are queue pairs over which bytes may have come in, and why it is not
@@ -87,6 +89,9 @@ func (s *State) instance(name string) *instance {
 		return nil
 	}
 	i := &instance{name: name, links: map[string]*link{}, out: map[string]*link{}}
+	if a, err := netip.ParseAddrPort(name); err == nil {
+		i.host = a.Addr().Unmap()
+	}
 	if _, port, err := net.SplitHostPort(name); err == nil {
 		n, _ := strconv.ParseUint(port, 10, 16)
 		i.port = uint16(n)
@@ -131,6 +136,14 @@ func (s *State) link(to, from *instance) *link {
 	l := &link{to: to, from: from, unplaced: map[uint64]string{}}
 	to.links[from.name], from.out[to.name] = l, l
 	return l
+}
+
+// goesTo notes the session where a peer's bytes go.
+func (l *link) goesTo(session string) {
+	l.session, l.at = session, netip.Addr{}
+	if a, err := netip.ParseAddrPort(session); err == nil {
+		l.at = a.Addr().Unmap()
+	}
 }
 
 // at finds the instance that listens at an address: by its name, or, where it is

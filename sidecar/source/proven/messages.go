@@ -142,7 +142,7 @@ func (s *State) registration(h *heard, r *wire.Registration) {
 	}
 	s.runsIn(to, h.sender())
 	s.runsIn(from, h.receiver())
-	l.session = r.Session
+	l.goesTo(r.Session)
 	if h.again {
 		return
 	}

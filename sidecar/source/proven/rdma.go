@@ -1,9 +1,10 @@
 package proven
 
 import (
+	"cmp"
 	"fmt"
 	"net"
-	"net/netip"
+	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
@@ -212,6 +213,8 @@ func (s *State) extent(m *moving) {
 			}
 		}
 	}
+	slices.SortFunc(found, byNames)
+	slices.SortFunc(doubtful, byNames)
 	switch {
 	case len(found) == 1:
 		s.moves(m, found[0])
@@ -224,6 +227,10 @@ func (s *State) extent(m *moving) {
 			s.unplaced(m, l, s.why(l, m.pair))
 		}
 	}
+}
+
+func byNames(a, b *link) int {
+	return cmp.Or(cmp.Compare(a.to.name, b.to.name), cmp.Compare(a.from.name, b.from.name))
 }
 
 // into is the address at which the bytes arrive, in the memory of who receives them.
@@ -326,10 +333,8 @@ func (s *State) matches(l *link, c *verbs.Pair) leading {
 	if far.process != 0 {
 		return leadsElsewhere // that is of this node
 	}
-	for _, host := range []string{far.name, l.session} {
-		if a, err := netip.ParseAddrPort(host); err == nil && a.Addr().Unmap() == addr {
-			return leadsThere
-		}
+	if addr == far.host || far == l.to && addr == l.at {
+		return leadsThere
 	}
 	return mayLeadThere // a host may have several addresses
 }

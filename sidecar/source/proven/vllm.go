@@ -47,7 +47,7 @@ func (s *State) push(h *heard, t *wire.VLLMTransfer) {
 	}
 	s.runsIn(to, h.sender())
 	s.runsIn(from, h.receiver())
-	l.session = to.name
+	l.goesTo(to.name)
 	if len(s.asked) >= MaxFlows {
 		s.stats.Forgotten += uint64(len(s.asked))
 		clear(s.asked)
