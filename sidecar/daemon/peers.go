@@ -25,10 +25,11 @@ type peers struct {
 
 	mu     sync.Mutex
 	theirs map[string]string // instances to the peer that follows them, for good
+	nodes  map[string]string // names of nodes to the peer that has them, for good
 }
 
 func newPeers() *peers {
-	return &peers{wake: make(chan struct{}, 1), theirs: map[string]string{}}
+	return &peers{wake: make(chan struct{}, 1), theirs: map[string]string{}, nodes: map[string]string{}}
 }
 
 // secretOf is what peers are known by.
@@ -57,7 +58,7 @@ func (d *Daemon) meet(ctx context.Context, s *config.Sidecar) error {
 	for _, other := range p.All {
 		l, err := peer.NewLink(peer.LinkConfig{
 			Name: other.Name, Address: other.Address, Node: d.node, Secret: secret, Now: now, In: d.in, Patience: p.Patience, Pages: s.EnginePages,
-			Own: d.instances, Claim: func(inst string) bool { return d.yield(inst, other.Name) }, Sees: d.seesItself, Log: d.log,
+			Own: d.instances, Meet: func(node string) bool { return d.peers.meet(node, other.Name) }, Claim: func(inst string) bool { return d.yield(inst, other.Name) }, Sees: d.seesItself, Log: d.log,
 		})
 		if err != nil {
 			return fmt.Errorf("peer %s: %w", other.Name, err)
@@ -138,15 +139,23 @@ func (d *Daemon) yield(inst, name string) bool {
 	return !own && d.peers.take(inst, name)
 }
 
-// take notes whose an instance is.
-func (p *peers) take(inst, name string) bool {
+// take notes whose an instance is: the first peer's that calls it its own.
+func (p *peers) take(inst, name string) bool { return p.first(p.theirs, inst, name) }
+
+// meet notes which node a peer is.
+func (p *peers) meet(node, name string) bool { return p.first(p.nodes, node, name) }
+
+// maxNames bounds what peers may call their own in all.
+const maxNames = 1 << 13
+
+func (p *peers) first(names map[string]string, what, name string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if by, taken := p.theirs[inst]; taken {
-		return by == name
+	by, taken := names[what]
+	if !taken && len(names) < maxNames {
+		names[what], by = name, name
 	}
-	p.theirs[inst] = name
-	return true
+	return by == name
 }
 
 // may reports whether an instance is a peer's, or may be yet.

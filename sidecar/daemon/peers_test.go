@@ -39,6 +39,9 @@ func TestEachNodeSpeaksOfItsOwnInstances(t *testing.T) {
 	if b.yield("j", "far") || b.yield("i", "farther") || !b.yield("i", "far") {
 		t.Error("an instance is this node's, or the first peer's that calls it its own")
 	}
+	if b.peers.meet("node-a", "farther") || !b.peers.meet("node-a", "far") || !b.peers.meet("node-c", "farther") {
+		t.Error("two peers have one name, and one clock")
+	}
 	if b.claim(subscribe.Config{Instance: "i"}, "b"); b.anothers("i") {
 		t.Error("this node's own engine does not come first")
 	}

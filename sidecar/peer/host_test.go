@@ -172,6 +172,7 @@ func (h *host) dial(address string, change func(*LinkConfig)) *Link {
 	cfg := LinkConfig{
 		Name: "peer", Address: address, Node: h.node, Secret: Secret{Token: token}, Now: h.now, In: h.in, Patience: patient, Pages: 1 << 20,
 		Own:   func() []string { return h.own },
+		Meet:  func(string) bool { return true },
 		Claim: func(inst string) bool { return !slices.Contains(h.own, inst) },
 		Sees:  func(lifecycle.Src, string, string) bool { return false },
 		Log:   quiet,

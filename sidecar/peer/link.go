@@ -39,6 +39,8 @@ type LinkConfig struct {
 	Pages int
 	// Own are the instances of this node's engines.
 	Own func() []string
+	// Meet is asked whether the peer may be the node of that name: each has its clock.
+	Meet func(node string) bool
 	// Claim is asked whether an instance may be the peer's; once it is, it stays so.
 	Claim func(instance string) bool
 	// Sees reports whether this node itself says how its sight of a path is: what a
@@ -159,8 +161,8 @@ func (l *Link) dial(ctx context.Context) (net.Conn, End, error) {
 	return secure, 0, nil
 }
 
-// errSelf is of a peer that is this node.
-var errSelf = fmt.Errorf("%w: it has this node's own name; name nodes apart with node", ErrFrame)
+// errName is of a peer that has the name of this node, or of another peer.
+var errName = fmt.Errorf("%w: it has the name of this node, or of another peer; name nodes apart with node", ErrFrame)
 
 // greet shows who this node is, and has the peer show who it is.
 func (l *Link) greet(conn net.Conn) (*session, error) {
@@ -176,8 +178,8 @@ func (l *Link) greet(conn net.Conn) (*session, error) {
 	if err == nil {
 		err = theirs.check()
 	}
-	if err == nil && theirs.Node == l.cfg.Node {
-		err = errSelf
+	if err == nil && (theirs.Node == l.cfg.Node || !l.cfg.Meet(theirs.Node)) {
+		err = errName
 	}
 	if err != nil {
 		return nil, err
@@ -208,7 +210,7 @@ func (l *Link) greet(conn net.Conn) (*session, error) {
 // it is over.
 func ofGreeting(err error) End {
 	switch {
-	case errors.Is(err, errSelf), errors.Is(err, errVersion), errors.Is(err, errToken), errors.Is(err, io.EOF), ofCertificates(err):
+	case errors.Is(err, errName), errors.Is(err, errVersion), errors.Is(err, errToken), errors.Is(err, io.EOF), ofCertificates(err):
 		return Refused
 	case errors.Is(err, ErrFrame):
 		return Malformed

@@ -211,6 +211,8 @@ func TestAWrongTokenIsRefused(t *testing.T) {
 	})
 	self := b.dial(b.serve(t.TempDir(), nil).Addr().String(), nil)
 	await(t, "a node refuses itself", func() bool { return self.Status().Ends[Refused] > 0 })
+	double := b.dial(s.Addr().String(), func(c *LinkConfig) { c.Meet = func(node string) bool { return node != "node-a" } })
+	await(t, "a node refuses another's double", func() bool { return double.Status().Ends[Refused] > 0 })
 
 	// One who serves without the token hears the proof, and cannot make one of it.
 	l, err := net.Listen("tcp", "127.0.0.1:0")

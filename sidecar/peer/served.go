@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -19,7 +20,8 @@ const (
 	// wait for that before they judge.
 	markBusy = 5 * time.Millisecond
 	markIdle = 50 * time.Millisecond
-	// maxSkipped is how many marks in a row are left out at most.
+	// maxSkipped is how many marks in a row are left out because something was not
+	// read yet.
 	maxSkipped = 10
 	// idleAfter is how long nothing was sent before marks become rare.
 	idleAfter = time.Second
@@ -61,6 +63,8 @@ type relay struct {
 	done  chan struct{}
 	sub   *subscribe.Subscriber
 	state subscribe.State // as it was told
+	// blocked: a fact is being put into the outbox, and may have to wait for room.
+	blocked atomic.Bool
 }
 
 // greet has the peer show who it is.
@@ -294,7 +298,10 @@ func (p *served) begin(ctx context.Context, inst string) {
 	go func() {
 		defer close(r.done)
 		_ = sub.Run(ctx, func(f *lifecycle.Fact) { // it ends with ctx
-			if p.out.wait(kindFact, f.AppendMsgpack) {
+			r.blocked.Store(true)
+			handed := p.out.wait(kindFact, f.AppendMsgpack)
+			r.blocked.Store(false)
+			if handed {
 				p.mu.Lock()
 				p.sent()
 				p.mu.Unlock()
@@ -331,8 +338,8 @@ func (p *served) mark(ctx context.Context) {
 			return
 		case <-pause.C:
 		}
-		next, unread := p.stand()
-		if skipped++; !unread || skipped > maxSkipped {
+		next, behind := p.stand()
+		if skipped++; behind == upToDate || behind == unread && skipped > maxSkipped {
 			skipped = 0
 			p.out.put(kindMark, asTimes(p.s.reached.Load()))
 		}
@@ -340,22 +347,35 @@ func (p *served) mark(ctx context.Context) {
 	}
 }
 
+// behindBy is why what an engine said is not known until now.
+type behindBy uint8
+
+const (
+	upToDate behindBy = iota
+	unread            // something of it is in the socket, as it is now and then
+	blocked           // there is no room for it in the outbox
+)
+
 // stand tells which streams stand otherwise than before, and says when to look again,
-// and whether something of an engine was not read yet: then what it said is not known
-// until now.
-func (p *served) stand() (next time.Duration, unread bool) {
+// and whether what an engine said is not known until now.
+func (p *served) stand() (next time.Duration, behind behindBy) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for inst, r := range p.relays {
 		st := r.sub.Stats()
-		unread = unread || st.Socket.ReceiveBytes > 0
+		switch {
+		case r.blocked.Load():
+			behind = blocked
+		case st.Socket.ReceiveBytes > 0:
+			behind = max(behind, unread)
+		}
 		if st.State != r.state { // at first: waiting, as all do that have not begun
 			r.state = st.State
 			p.out.put(kindStanding, asJSON(standing{inst, st.State.String()}))
 		}
 	}
 	if p.s.cfg.Now()-p.busyAt > idleAfter.Nanoseconds() {
-		return markIdle, unread
+		return markIdle, behind
 	}
-	return markBusy, unread
+	return markBusy, behind
 }
