@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kvwitness/kvwitness/sidecar/attach"
+	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
 )
 
 // MaxEngines is how many engines one sidecar follows: their names are label
@@ -43,14 +45,18 @@ type Sidecar struct {
 	Peers         Peers
 }
 
-// Engine is one engine that is followed. Either URL or Instance is known: an
-// engine that is only known by its URL is asked for the rest.
+// Engine is one engine that is followed. One of URL, Instance, KVEvents and Log is
+// known: an engine that is only known by its URL is asked for the rest.
 type Engine struct {
 	Name     string // in metrics and output
 	URL      string // of its HTTP API; empty: it is not polled
 	Instance string // in its events
 	Events   string // endpoint of its stream; empty: by its instance, in the events' folder
 	Replay   string // endpoint of replay and snapshot; as Events
+	KVEvents string // endpoint of its KV events (SGLang, vLLM), of rank 0; empty: not followed
+	KVReplay string // endpoint of their replay
+	KVRanks  string // how many data-parallel ranks tell of theirs; empty: one
+	Log      string // file of its log; empty: not followed
 }
 
 // String is the engine as a flag has it.
@@ -65,6 +71,19 @@ func (e Engine) String() string {
 	return b.String()
 }
 
+// Ranks is how many data-parallel ranks tell of their KV events; 0: a number that is
+// none.
+func (e *Engine) Ranks() int {
+	if e.KVRanks == "" {
+		return 1
+	}
+	n, err := strconv.Atoi(e.KVRanks)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
 type part struct {
 	name string
 	at   *string
@@ -72,7 +91,16 @@ type part struct {
 
 // parts are what may follow an engine's name and URL.
 func (e *Engine) parts() []part {
-	return []part{{"url", &e.URL}, {"instance", &e.Instance}, {"events", &e.Events}, {"replay", &e.Replay}}
+	return []part{
+		{"url", &e.URL},
+		{"instance", &e.Instance},
+		{"events", &e.Events},
+		{"replay", &e.Replay},
+		{"kv_events", &e.KVEvents},
+		{"kv_replay", &e.KVReplay},
+		{"kv_ranks", &e.KVRanks},
+		{"log", &e.Log},
+	}
 }
 
 // enginesKey is the key that lists them.
@@ -100,12 +128,12 @@ func watch() setting {
 	}
 }
 
-const enginesForm = "a list of NAME=URL, separated by commas; after a semicolon also instance=, events= and replay=; " +
+const enginesForm = "a list of NAME=URL, separated by commas; after a semicolon also instance=, events=, replay=, kv_events=, kv_replay=, kv_ranks= and log=; " +
 	"names of a-z, 0-9, . _ / and -"
 
 func engines() setting {
 	return setting{
-		enginesKey, "engines to follow, NAME=URL[;instance=…][;events=…][;replay=…],…", "", enginesForm,
+		enginesKey, "engines to follow, NAME=URL[;instance=…][;events=…][;replay=…][;kv_events=…][;log=…],…", "", enginesForm,
 		func(c *Config, text string) (err error) {
 			c.Sidecar.Engines, err = ParseEngines(text)
 			return err
@@ -160,7 +188,9 @@ func parseEngine(item string) (e Engine, err error) {
 	}
 	u, err := url.Parse(e.URL)
 	switch {
-	case !nameAllowed(e.Name), e.URL == "" && e.Instance == "":
+	case !nameAllowed(e.Name), e.URL == "" && e.Instance == "" && e.KVEvents == "" && e.Log == "":
+		return e, errNotAllowed
+	case e.KVRanks != "" && (e.Ranks() < 1 || e.Ranks() > kvevents.MaxRanks):
 		return e, errNotAllowed
 	case e.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil):
 		return e, errNotAllowed

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
@@ -18,7 +19,8 @@ import (
 type engine struct {
 	config.Engine
 	*follow.Follower
-	stop func()
+	attached *attached
+	stop     func()
 }
 
 // claimed is an engine that is followed as an instance.
@@ -72,9 +74,10 @@ func (d *Daemon) begin(ctx context.Context, e config.Engine) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() { defer close(done); f.Run(ctx) }()
-	d.engines = append(d.engines, &engine{e, f, func() { cancel(); <-done }})
+	var done sync.WaitGroup
+	done.Go(func() { f.Run(ctx) })
+	a := d.attach(ctx, &e, &done)
+	d.engines = append(d.engines, &engine{e, f, a, func() { cancel(); done.Wait() }})
 }
 
 // claim reports whether an engine may be followed as the instance of that stream: no
@@ -111,6 +114,12 @@ func (d *Daemon) streamless(name string) {
 	d.claims.Lock()
 	defer d.claims.Unlock()
 	d.silent[name] = true
+}
+
+func (d *Daemon) isStreamless(name string) bool {
+	d.claims.Lock()
+	defer d.claims.Unlock()
+	return d.silent[name]
 }
 
 func (d *Daemon) release(instance, name string) {

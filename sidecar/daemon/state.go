@@ -43,6 +43,7 @@ type EngineState struct {
 	Gaps      uint64            `json:"gaps"`
 	Restarts  uint64            `json:"restarts"`
 	Snapshots uint64            `json:"snapshots"`
+	Attached  *AttachedState    `json:"attached,omitempty"`
 }
 
 func (d *Daemon) statuses() []follow.Status {
@@ -75,11 +76,12 @@ func (d *Daemon) reading() metrics.Reading {
 	return r
 }
 
-// sees reports whether the stream of any engine is live, and which are not.
+// sees reports whether the stream of any engine is live, or an engine without one
+// answers, and which do not.
 func (d *Daemon) sees() (ok bool, not []string) {
 	for _, s := range d.statuses() {
 		switch {
-		case s.State == subscribe.Live:
+		case s.State == subscribe.Live, s.Poll.Fresh && d.isStreamless(s.Name):
 			ok = true
 		case s.Refused != "":
 			not = append(not, fmt.Sprintf("%s: %s", s.Name, s.Refused))
@@ -117,11 +119,14 @@ func (d *Daemon) state() State {
 		s.Outside = &seen
 	}
 	s.Peers = d.peers.state()
-	for _, st := range d.statuses() {
-		s.Engines = append(s.Engines, stateOf(&st))
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, e := range d.engines {
+		st := e.Status()
+		one := stateOf(&st)
+		one.Attached = e.attached.state()
+		s.Engines = append(s.Engines, one)
+	}
 	if !d.reloadOK {
 		s.Reload = "failed"
 	}
