@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
@@ -108,7 +109,8 @@ func TestAMillionPagesAreDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.Close(context.Background()) })
-	if _, err := p.PoolEvents("kv", lifecycle.PoolSpec{Pages: 1_000_000, PageTokens: 16}); err != nil {
+	pool, err := p.PoolEvents("kv", lifecycle.PoolSpec{Pages: 1_000_000, PageTokens: 16})
+	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := live.StartSidecar(witness, "big=;instance=big", "--events-dir", dir)
@@ -116,10 +118,11 @@ func TestAMillionPagesAreDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
+	use(p, pool)
 	b := newBrowser(t)
 	if err := live.Await("the pool is known", func() bool {
 		body, err := s.Body("/api/v1/now")
-		return err == nil && strings.Contains(string(body), `"pages":1000000`)
+		return err == nil && strings.Contains(string(body), `"pages":1000000`) && strings.Contains(string(body), `"reserved":`)
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,6 +133,24 @@ func TestAMillionPagesAreDrawn(t *testing.T) {
 	b.until(`Number(document.body.dataset.looks) >= 3`)
 	b.picture("million")
 	b.clean()
+}
+
+// use hands out pages of every state but those that only an observation makes.
+func use(p *publish.Publisher, pool *publish.Pool) {
+	for n := range 900 {
+		at, req := kvcache.At{Now: worker.Now(), Step: uint64(n)}, kvcache.Req(n+1)
+		run := []kvcache.Run{{First: kvcache.PageID(n * 1100), Count: 1000}}
+		p.Admitted(at, scheduler.Info{Req: req, PromptTokens: 16_000}, 0)
+		pool.Reserved(at, req, run)
+		if n%7 != 1 {
+			pool.Written(at, req, kvcache.ByForward, run, 0)
+		}
+		if n%3 == 0 {
+			pool.Cached(at, req, kvcache.Domain(""), run, nil)
+			pool.Released(at, req, run)
+		}
+		time.Sleep(time.Millisecond) // as an engine does, step by step
+	}
 }
 
 // Promise: where a token is asked for, a browser gets nothing before it has shown it,

@@ -21,6 +21,9 @@ type Config struct {
 	Notes  io.Writer
 }
 
+// lookFirst is how long there is to open the page before the incident is played.
+const lookFirst = 5 * time.Second
+
 // ErrNotAsItShouldBe is wrapped by what the demo fails with.
 var ErrNotAsItShouldBe = errors.New("not as it should be")
 
@@ -108,6 +111,13 @@ func (d *demo) playOnce(ctx context.Context, s *scenario, as shape) (*row, error
 		return nil, err
 	}
 	d.outside, d.blind = w.outside, w.blind
+	if d.Keep && s == scenarios[0] {
+		fmt.Fprintf(d.Notes, "The page of the sidecar shows the incident as it happens, in a moment: %s/\n", w.sidecar)
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookFirst):
+		}
+	}
 	r := &row{Scenario: s.name}
 	if err := s.play(ctx, w, r); err != nil {
 		return nil, errors.Join(err, w.logs(), w.end())

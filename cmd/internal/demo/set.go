@@ -98,6 +98,7 @@ func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
 	// The sidecar comes first: what engines register with each other is seen only
 	// by who is there when they do.
 	sidecar, err := w.run(ctx, "sidecar", d.self, "watching", "sidecar", "--listen", "127.0.0.1:0", "--engine-key-file", keyFile,
+		"--evidence", filepath.Join(dir, "evidence"),
 		"--slack", s.slack.String(), "--watch", d.watch, "--poll", poll.String(),
 		"--engines", "prefill=http://127.0.0.1:"+ports[0]+",decode=http://127.0.0.1:"+ports[1])
 	if err != nil {

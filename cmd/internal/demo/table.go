@@ -126,7 +126,8 @@ func (r *row) counts() string {
 func (d *demo) printKept(w *set) {
 	fmt.Fprintf(d.Notes, "\nThe drilled engines are still running, until you press Ctrl-C:\n"+
 		"  router   %s/v1/completions\n  prefill  %s/server_info\n  decode   %s/server_info\n"+
-		"  sidecar  %s/metrics, /api/v1/findings, /api/v1/state\n", w.router, w.prefill, w.decode, w.sidecar)
+		"  sidecar  %s/metrics, /api/v1/findings, /api/v1/state\n"+
+		"  page     %s/ (the incident, whose data, and the pages of each pool as they are now)\n", w.router, w.prefill, w.decode, w.sidecar, w.sidecar)
 	for _, t := range w.tenants {
 		fmt.Fprintf(d.Notes, "  key of tenant %s: %s\n", t.name, t.key)
 	}
