@@ -37,7 +37,7 @@ func drilled(t *testing.T, args ...string) (*live.Exercise, *live.Cluster, *live
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			s, err := live.StartSidecar(witness, c.Engines(), append([]string{"--slack", "100ms", "--node", "node-a", "--evidence", t.TempDir()}, args...)...)
+			s, err := live.StartSidecar(witness, c.Engines(), append([]string{"--slack", "100ms", "--node", "node-a"}, args...)...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func drilled(t *testing.T, args ...string) (*live.Exercise, *live.Cluster, *live
 // evidence, and can close it; by keyboard as well; nothing that a page does is an
 // error or against its policy, and everybody can read it.
 func TestAnIncidentIsSeenAsItHappensAndLeadsToItsEvidence(t *testing.T) {
-	e, c, s := drilled(t)
+	e, c, s := drilled(t, "--evidence", t.TempDir())
 	b := newBrowser(t)
 	url := s.Said["url"]
 	b.do(chromedp.Navigate(url + "/"))
