@@ -16,16 +16,26 @@ import (
 	"github.com/kvwitness/kvwitness/engine/transfer/verbs"
 )
 
+// scratch is a folder for the run of all tests.
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "e2e"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
 // stubNIC compiles the library of engine/transfer/verbs' tests: a NIC for engines
 // that share a process. Real ones are for test/vm.
 var stubNIC = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "nic")
-	if err != nil {
-		return "", err
-	}
-	_ = os.Setenv("STUB_VERBS", dir)
+	_ = os.Setenv("STUB_VERBS", scratch)
 	const src = "../../engine/transfer/verbs/testdata"
-	library := filepath.Join(dir, "libibverbs.so.1")
+	library := filepath.Join(scratch, "libibverbs.so.1")
 	out, err := exec.Command("gcc", "-shared", "-fPIC", "-O1", "-Wl,-soname,libibverbs.so.1",
 		"-Wl,--version-script="+filepath.Join(src, "libibverbs.map"), "-o", library, filepath.Join(src, "libibverbs.c"), "-lpthread").CombinedOutput()
 	if err != nil {
