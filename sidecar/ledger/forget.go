@@ -150,7 +150,8 @@ func (l *Ledger) finish() {
 			l.mature(inst, maxStep)
 		}
 	}
-	for rm := l.oldestRoom; rm != nil; rm = rm.newer {
+	rooms := slices.DeleteFunc(l.byAge, func(rm *room) bool { return rm.gone })
+	for _, rm := range rooms {
 		for _, h := range rm.handoffs {
 			l.judge(h, h.lastOK, h.node)
 		}
@@ -158,7 +159,7 @@ func (l *Ledger) finish() {
 	for _, inst := range l.sortedInstances() {
 		l.answer(inst)
 	}
-	for rm := l.oldestRoom; rm != nil; rm = rm.newer {
+	for _, rm := range rooms {
 		l.sayVerdicts(rm)
 	}
 }

@@ -39,7 +39,8 @@ func (l *Ledger) handoff(rm *room, recv *instance) *handoff {
 	if h := rm.into(recv); h != nil {
 		return h
 	}
-	h := &handoff{room: rm, recv: recv, req: rm.on(recv), latecomer: slices.Contains(rm.begunBefore, recv)}
+	h := &handoff{room: rm, recv: recv, req: rm.on(recv)}
+	h.latecomer = rm.begunBefore != nil && slices.Contains(*rm.begunBefore, recv)
 	rm.handoffs = append(rm.handoffs, h)
 	recv.waiting[h] = struct{}{}
 	return h

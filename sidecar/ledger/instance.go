@@ -79,9 +79,10 @@ func (i *instance) outdated(f *lifecycle.Fact) bool {
 }
 
 // ofAnother reports whether a fact is of an epoch that was never opened, while
-// another is the current one. The first that anybody names is.
+// another is the current one. The first that anybody names is; bytes, which are
+// many, name none.
 func (i *instance) ofAnother(f *lifecycle.Fact) bool {
-	if !f.Epoch.Has || f.Ev == lifecycle.PoolOpened {
+	if f.Ev == lifecycle.BytesMoved && !i.epoch.Has || f.Ev == lifecycle.PoolOpened || !f.Epoch.Has {
 		return false
 	}
 	if !i.epoch.Has {

@@ -16,8 +16,10 @@ type Ledger struct {
 	ended []*room // rooms that ended, the oldest first
 	gone  int     // how many of ended are gone
 
-	oldestRoom, newestRoom *room // not forgotten, private ones too
-	alive                  int   // how many they are
+	byAge []*room // all, private ones too, the oldest first; some are gone
+	alive int     // how many are not
+
+	mostRooms int // that may be alive: as many as requests and their ends account for
 
 	clocks  map[string]int64 // clock offset of each node, ns
 	vram    map[string]*nodeVRAM
@@ -49,8 +51,9 @@ type Ledger struct {
 
 // New returns a Ledger that has seen nothing.
 func New(cfg Config) *Ledger {
+	cfg = cfg.withDefaults()
 	return &Ledger{
-		cfg: cfg.withDefaults(), win: newWindow(),
+		cfg: cfg, win: newWindow(), mostRooms: cfg.Limits.Requests + cfg.Limits.Ended,
 		insts: map[string]*instance{}, rooms: map[string]*room{},
 		clocks: map[string]int64{}, vram: map[string]*nodeVRAM{},
 		parties: parties{all: make([]party, 1)}, transfers: make([]*transfer, 1),
@@ -181,7 +184,9 @@ func (l *Ledger) setClock(f *lifecycle.Fact) {
 func (l *Ledger) apply(h held) {
 	f, inst := h.f, h.inst
 	l.tick++
-	l.boundRooms()
+	if l.alive > l.mostRooms {
+		l.boundRooms()
+	}
 	if inst != nil && (inst.outdated(f) || inst.ofAnother(f)) {
 		l.stats.Outdated++
 		return

@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/engine/lifecycle"
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
 
 // room joins the halves of a request: its requests on the instances, its
 // transfers, its handoffs, and who rejected it. A request without a room has
@@ -14,7 +18,7 @@ type room struct {
 	rejects   []rejection
 	digests   []digest
 
-	begunBefore []*instance // what is handed to them may have begun out of sight
+	begunBefore *[]*instance // what is handed to them may have begun out of sight
 
 	synthetic bool
 	violated  string // why, "" if not
@@ -26,8 +30,6 @@ type room struct {
 	revised   bool      // and given again
 	late      bool      // a fact that came too late named it
 	gone      bool      // forgotten
-
-	older, newer *room // those that are not forgotten, by age
 }
 
 // unseen is something that was not seen of a room at one of its instances, nil
@@ -92,39 +94,35 @@ func (l *Ledger) roomFor(id string) *room {
 	if id != "" {
 		l.rooms[id] = rm
 	}
-	if rm.older = l.newestRoom; rm.older != nil {
-		rm.older.newer = rm
-	} else {
-		l.oldestRoom = rm
+	if len(l.byAge) > 2*l.alive+maxGone {
+		l.byAge = slices.DeleteFunc(l.byAge, func(rm *room) bool { return rm.gone })
 	}
-	l.newestRoom = rm
+	l.byAge = append(l.byAge, rm)
 	l.alive++
 	return rm
 }
 
+// maxGone is how many rooms beyond those that are alive may wait to be taken off
+// the list of all.
+const maxGone = 1024
+
 // bury takes a room from those that are alive.
 func (l *Ledger) bury(rm *room) {
+	rm.gone = true
 	l.alive--
-	if rm.older != nil {
-		rm.older.newer = rm.newer
-	} else {
-		l.oldestRoom = rm.newer
-	}
-	if rm.newer != nil {
-		rm.newer.older = rm.older
-	} else {
-		l.newestRoom = rm.older
-	}
-	rm.older, rm.newer = nil, nil
 }
 
 // boundRooms forgets the oldest rooms beyond what requests and their ends can
 // account for: those of which no request is known need not ever end.
 func (l *Ledger) boundRooms() {
-	for l.alive > l.cfg.Limits.Requests+l.cfg.Limits.Ended {
-		l.stats.Forgotten.Rooms++
-		unsee(l.oldestRoom, nil, "more rooms were open than are remembered")
-		l.forgetRoom(l.oldestRoom)
+	for l.alive > l.mostRooms {
+		oldest := l.byAge[0]
+		l.byAge = l.byAge[1:]
+		if !oldest.gone {
+			l.stats.Forgotten.Rooms++
+			unsee(oldest, nil, "more rooms were open than are remembered")
+			l.forgetRoom(oldest)
+		}
 	}
 }
 
@@ -162,7 +160,6 @@ func (l *Ledger) rejoin(r *request, rm *room) {
 	}
 	rm.synthetic = rm.synthetic || old.synthetic
 	l.bury(old)
-	old.gone = true
 	l.join(r, rm)
 }
 

@@ -185,8 +185,10 @@ func (l *Ledger) toldOfNothing(c *call) {
 	if h := c.room.into(c.inst); h != nil {
 		h.latecomer = true
 		l.unwatch(h)
-	} else if !slices.Contains(c.room.begunBefore, c.inst) {
-		c.room.begunBefore = append(c.room.begunBefore, c.inst)
+	} else if before := c.room.begunBefore; before == nil {
+		c.room.begunBefore = &[]*instance{c.inst}
+	} else if !slices.Contains(*before, c.inst) {
+		*before = append(*before, c.inst)
 	}
 }
 

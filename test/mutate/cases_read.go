@@ -145,8 +145,8 @@ var casesRead = []mutant{
 	{
 		rule: "case-10", clause: "told-early", file: "handoff.go",
 		off: "what began before its receiver had pages may have begun out of sight",
-		old: `latecomer: slices.Contains(rm.begunBefore, recv)}`,
-		new: `latecomer: false && slices.Contains(rm.begunBefore, recv)}`,
+		old: `h.latecomer = rm.begunBefore != nil && slices`,
+		new: `h.latecomer = rm.begunBefore != nil && false && slices`,
 	},
 	{
 		rule: "case-11", clause: "first-epoch", file: "instance.go",
@@ -198,7 +198,7 @@ var casesRead = []mutant{
 	{
 		rule: "case-14", clause: "limit-open-rooms", file: "room.go",
 		off: "rooms of which no request is known are bounded",
-		old: `for l.alive > l.cfg.Limits.Requests+l.cfg.Limits.Ended {`,
+		old: `for l.alive > l.mostRooms {`,
 		new: `for false {`,
 	},
 	{

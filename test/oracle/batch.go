@@ -120,10 +120,10 @@ func (o *oracle) noteSpeaker(e *entry) {
 }
 
 // isOfAnother: of an epoch whose pool_opened was not applied. The first epoch
-// that anybody names is the current one.
+// that anybody names, but for bytes, is the current one.
 func (o *oracle) isOfAnother(e *entry) bool {
 	i := o.inst(e.Inst)
-	if !e.Epoch.Has || e.Ev == lifecycle.PoolOpened {
+	if !e.Epoch.Has || e.Ev == lifecycle.PoolOpened || e.Ev == lifecycle.BytesMoved && !i.epoch.Has {
 		return false
 	}
 	if !i.epoch.Has {
