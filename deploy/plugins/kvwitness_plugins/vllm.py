@@ -1,0 +1,126 @@
+"""vLLM: a general plugin (entry point group vllm.general_plugins) that tells which blocks
+its KV cache manager hands out and takes back, and to whom.
+
+Set KVWITNESS_INSTANCE in the engine's environment. The hooks only add words: each calls
+what it wraps first, and returns what that returned.
+"""
+
+import functools
+import logging
+import os
+
+from .publisher import Publisher, runs
+
+log = logging.getLogger("kvwitness")
+
+CLAIMS = ["pages_reserved", "pages_shared", "pages_released"]
+
+
+def pool(group):
+    return "kv" if group == 0 else f"kv-{group}"
+
+
+class Hooks:
+    """What the hooks tell. Nothing that goes wrong here reaches the engine."""
+
+    def __init__(self, publisher):
+        self.publisher = publisher
+        self.managers = set()
+        self.held = {}  # request id to the block ids of each group
+        self.failed = set()
+
+    def open(self, manager):
+        if id(manager) in self.managers:
+            return
+        self.managers.add(id(manager))
+        config = manager.kv_cache_config
+        for group, spec in enumerate(config.kv_cache_groups):
+            # Block 0 is the null block; all groups draw from one set of blocks.
+            self.publisher.tell(
+                "pool_opened", pool=pool(group), pages=int(config.num_blocks), page_tokens=int(spec.kv_cache_spec.block_size),
+                role=pool(group), null_ids=[[0, 1]], since="attach", claims=CLAIMS, owes="all" if group == 0 else "none",
+            )
+
+    def allocated(self, manager, request, blocks):
+        """A request has got blocks; those that others hold too are from the prefix cache."""
+        self.open(manager)
+        req = request.request_id
+        if req not in self.held:
+            self.publisher.tell("request_admitted", req=req, prompt_tokens=int(request.num_prompt_tokens))
+        held = self.held.setdefault(req, {})
+        for group, ids in enumerate(manager.get_block_ids(req)):
+            before = held.get(group, set())
+            new = [int(b) for b in ids if int(b) not in before and int(b) != 0]
+            fresh = self._fresh(manager, new)
+            shared = [b for b in new if b not in fresh]
+            if shared:
+                self.publisher.tell("pages_shared", req=req, pool=pool(group), pages=runs(shared))
+            if fresh:
+                self.publisher.tell("pages_reserved", req=req, pool=pool(group), pages=runs(b for b in new if b in fresh))
+            held[group] = before | set(new)
+
+    @staticmethod
+    def _fresh(manager, ids):
+        """Those that are new to everybody: one reference, and no hash that the prefix cache
+        knew before."""
+        blocks = manager.block_pool.blocks
+        return {b for b in ids if blocks[b].ref_cnt <= 1 and blocks[b].block_hash is None}
+
+    def freed(self, manager, request):
+        req = request.request_id
+        for group, ids in self.held.pop(req, {}).items():
+            if ids:
+                self.publisher.tell("pages_released", req=req, pool=pool(group), pages=runs(sorted(ids)))
+        self.publisher.tell("request_finished", req=req)
+
+    def attempt(self, name, *args):
+        try:
+            getattr(self, name)(*args)
+        except Exception as error:  # an engine must not fail for its witness
+            if name not in self.failed:
+                self.failed.add(name)
+                log.warning("kvwitness: %s tells nothing: %s", name, type(error).__name__)
+
+    def wrap(self, manager_class):
+        allocate, free = manager_class.allocate_slots, manager_class.free
+
+        @functools.wraps(allocate)
+        def allocate_slots(manager, request, *args, **named):
+            blocks = allocate(manager, request, *args, **named)
+            if blocks is not None:
+                self.attempt("allocated", manager, request, blocks)
+            return blocks
+
+        @functools.wraps(free)
+        def free_and_tell(manager, request, *args, **named):
+            self.attempt("freed", manager, request)
+            return free(manager, request, *args, **named)
+
+        manager_class.allocate_slots, manager_class.free = allocate_slots, free_and_tell
+
+
+def register():
+    """The entry point. vLLM calls it in each of its processes; only the engine core has a
+    manager, and the stream is opened with it."""
+    instance = os.environ.get("KVWITNESS_INSTANCE")
+    if not instance:
+        log.warning("kvwitness: set KVWITNESS_INSTANCE to publish lifecycle events")
+        return None
+    from vllm.v1.core.kv_cache_manager import KVCacheManager
+
+    hooks = Hooks(Later(instance, os.environ.get("KVWITNESS_DIR")))
+    hooks.wrap(KVCacheManager)
+    return hooks
+
+
+class Later:
+    """A Publisher that begins when there is something to tell: the other processes that
+    load the plugin have nothing, and must not take its endpoints."""
+
+    def __init__(self, *args):
+        self.args, self.publisher = args, None
+
+    def tell(self, *args, **fields):
+        if self.publisher is None:
+            self.publisher = Publisher(*self.args)
+        self.publisher.tell(*args, **fields)
