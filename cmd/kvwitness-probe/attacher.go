@@ -24,9 +24,9 @@ const (
 	maxContexts = 64   // of one process
 	maxFiles    = 1 << 16
 	maxTried    = 4096 // libraries
-	// firstLook is how long after its start a process is looked at for libibverbs;
-	// each further look comes after twice the time, up to lastLook.
-	firstLook = 5 * time.Millisecond
+	// firstLook is how long after its start a process is looked at for libibverbs
+	// again; each further look comes after twice the time, up to lastLook.
+	firstLook = 20 * time.Millisecond
 	lastLook  = 2 * time.Second
 	// hintPause is how soon a look may be brought forward again.
 	hintPause = 20 * time.Millisecond

@@ -11,7 +11,7 @@ import (
 )
 
 // startLimit is how long a probe may take to say hello.
-const startLimit = 30 * time.Second
+const startLimit = 2 * time.Minute
 
 // Probe are the needs of the probe's executable: that it is there, of this build,
 // and can watch.

@@ -18,7 +18,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/source/proven"
 )
 
-const patience = 20 * time.Second
+const patience = 60 * time.Second
 
 func must(t testing.TB, err error) {
 	t.Helper()
