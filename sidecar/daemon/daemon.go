@@ -21,6 +21,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/serve"
@@ -61,12 +62,14 @@ type Daemon struct {
 	server *serve.Server
 	view   *witness // from outside; nil: nobody is to be watched
 	peers  *peers
+	gpus   *gpus // nil: the driver is not asked
 	shadow atomic.Bool
 	aside  *aside
 	pusher *alert.Pusher
 	flow   *web.Flow
 	store  *evidence.Store    // nil: no evidence is kept
 	gather *evidence.Gatherer // as store
+	prof   *profile.Profiler  // nil: no profiles are taken
 
 	mu       sync.Mutex
 	cfg      config.Config
@@ -134,12 +137,13 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	}
 	d.report = report.New(o.Out)
 	m := metrics.New(d.reading)
+	d.askDriver(&o.Config.GPUs, o.Log)
 	judging := o.Config.Judge
 	judging.Settle, judging.HoldVerdicts = s.LiveSettle, false
 	d.judge = &judge{
 		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle + s.Slack, log: d.report, record: d.record,
 		found: m.Found, shadow: d.shadow.Load, now: now, aside: d.aside, questions: make(chan func(*ledger.Ledger)),
-		anothers: d.anothers,
+		anothers: d.anothers, opened: d.gpus.opened,
 	}
 	if len(s.Watch) > 0 {
 		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}, peers: d.peers}
@@ -200,6 +204,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.mu.Unlock()
 	parted := make(chan struct{})
 	go func() { defer close(parted); d.peers.run(ctx) }()
+	asked := make(chan struct{})
+	go func() { defer close(asked); d.gpus.run(ctx) }()
 	viewed := make(chan struct{})
 	go func() {
 		defer close(viewed)
@@ -222,6 +228,11 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	if err := part(parted, end.Done()); err != nil {
 		return err
+	}
+	select {
+	case <-asked:
+	case <-end.Done():
+		return errors.New("end: kvwitness-nvml did not come to an end in time")
 	}
 	stop()
 	select {

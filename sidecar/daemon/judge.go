@@ -13,6 +13,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 )
@@ -42,6 +43,8 @@ type judge struct {
 	// anothers reports whether an instance is judged on its own node: nothing is said of
 	// it here.
 	anothers func(instance string) bool
+	// opened is told what is taken; nil: nobody is.
+	opened func(f *lifecycle.Fact)
 
 	questions chan func(*ledger.Ledger) // of pages, answered between two turns
 	seen      []seen                    // in this turn
@@ -57,6 +60,7 @@ type judge struct {
 
 // run judges until ctx ends, and then what has come until then.
 func (j *judge) run(ctx context.Context) {
+	profile.Phase("judge")
 	timer := time.NewTimer(turn)
 	defer timer.Stop()
 	for {
@@ -117,6 +121,9 @@ func (j *judge) turn() (busy bool) {
 func (j *judge) step(f *lifecycle.Fact) {
 	if j.record != nil {
 		j.record.Fact(f)
+	}
+	if j.opened != nil {
+		j.opened(f)
 	}
 	j.note(seen{Seen: evidence.Seen{Fact: f}})
 	j.say(j.ledger.Step(f))

@@ -23,6 +23,7 @@ type State struct {
 	Reload   string            `json:"last_reload"` // ok, failed
 	Outside  *WitnessState     `json:"outside,omitempty"`
 	Peers    *PeersState       `json:"peers,omitempty"`
+	GPUs     *GPUsState        `json:"gpus,omitempty"`
 	Evidence *EvidenceState    `json:"evidence,omitempty"`
 	Alerts   []alert.Stats     `json:"alerts,omitempty"` // by Alertmanager, as configured
 }
@@ -59,7 +60,7 @@ func (d *Daemon) statuses() []follow.Status {
 // reading is what the metrics show.
 func (d *Daemon) reading() metrics.Reading {
 	r := metrics.Reading{
-		Now: now(), Engines: d.statuses(), Judged: d.judge.read(), Dropped: d.report.Dropped(), Waiting: d.report.Waiting(),
+		Now: now(), Engines: d.statuses(), Beside: d.beside(), Judged: d.judge.read(), Dropped: d.report.Dropped(), Waiting: d.report.Waiting(),
 		Shadow: d.shadow.Load(),
 	}
 	if d.record != nil {
@@ -70,6 +71,7 @@ func (d *Daemon) reading() metrics.Reading {
 		r.Covered = d.view.covered()
 	}
 	d.peers.reading(&r)
+	d.gpus.reading(&r)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.Limits, r.ReloadOK, r.ReloadAt = d.cfg.Judge.Limits, d.reloadOK, d.reloadAt
@@ -88,6 +90,9 @@ func (d *Daemon) sees() (ok bool, not []string) {
 		default:
 			not = append(not, fmt.Sprintf("%s: %s", s.Name, s.State))
 		}
+	}
+	if why := d.gpus.missing(); why != "" {
+		ok, not = false, append(not, why)
 	}
 	return ok, not
 }
@@ -118,7 +123,7 @@ func (d *Daemon) state() State {
 		seen := d.view.state()
 		s.Outside = &seen
 	}
-	s.Peers = d.peers.state()
+	s.Peers, s.GPUs = d.peers.state(), d.gpus.state()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range d.engines {

@@ -13,7 +13,7 @@ import (
 var source []byte
 
 // variable names the script's file to the library.
-const variable = "KVWITNESS_MOCK_NVML"
+const variable = "MOCK_NVML_SCRIPT"
 
 // Blank is what the driver lists for a process of which it does not know how much it
 // holds.

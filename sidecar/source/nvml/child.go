@@ -33,7 +33,7 @@ func Find() (string, error) {
 const (
 	// stopTimeout is how long a helper may take to end once it is asked to, and then
 	// once it is killed: one that hangs in the kernel is left behind.
-	stopTimeout = 2 * time.Second
+	stopTimeout = time.Second
 	// DefaultSilence is how much longer than its own limits a helper may say nothing.
 	DefaultSilence = 30 * time.Second
 )

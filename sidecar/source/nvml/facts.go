@@ -119,8 +119,30 @@ func (o *Owners) usages(s *Sample, list []*holding, c *Claim, claims []Claim) (a
 			return nil, fmt.Sprintf("another instance names process %d too", u.pid)
 		}
 	}
-	slices.SortFunc(all, func(a, b usage) int { return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(a.gpu, b.gpu)) })
-	return all, last.asleep(c, held)
+	first := inOrder(all)
+	if why = last.asleep(c, held); why == "" && held >= c.Bytes && first < c.Bytes {
+		why = "a process of it uses several GPUs, and the judge would see one before the others"
+	}
+	return all, why
+}
+
+// inOrder puts first what each process holds on the GPU where it holds most, and sums
+// that up: the judge adds up what it has been told so far, as soon as it has been told
+// something of each process.
+func inOrder(all []usage) (first uint64) {
+	slices.SortFunc(all, func(a, b usage) int {
+		return cmp.Or(cmp.Compare(a.pid, b.pid), cmp.Compare(b.bytes, a.bytes), cmp.Compare(a.gpu, b.gpu))
+	})
+	rank := map[usage]int{}
+	for i, u := range all {
+		if i > 0 && all[i-1].pid == u.pid {
+			rank[u] = rank[all[i-1]] + 1
+		} else {
+			first += u.bytes
+		}
+	}
+	slices.SortStableFunc(all, func(a, b usage) int { return cmp.Compare(rank[a], rank[b]) })
+	return first
 }
 
 // unknown says why an instance may hold more than is seen; empty: it does not.

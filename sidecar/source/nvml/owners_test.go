@@ -276,6 +276,26 @@ func TestTwoInstancesOnOneGPUAreTwo(t *testing.T) {
 	}
 }
 
+// The judge adds up what it is told as it comes: what a process holds elsewhere must
+// not make it seem that it holds too little, for a moment.
+func TestWhatIsHeldOnSeveralGPUsAccusesNobodyOnTheWay(t *testing.T) {
+	n := newNode(t)
+	n.engine()
+	n.gpu("GPU-0", "")
+	n.holds(1, 4711, gib)
+	a, facts := n.take()
+	n.want(a, facts, "d 7 on GPU-a: 40 GiB", "d 7 on GPU-0: 1 GiB")
+	n = newNode(t)
+	n.engine()
+	n.gpu("GPU-0", "")
+	n.holds(0, 4711, 20*gib)
+	n.holds(1, 4711, 20*gib)
+	a, facts = n.take()
+	if n.want(a, facts); !strings.Contains(why(a), "several GPUs") {
+		t.Errorf("%+v", a)
+	}
+}
+
 func TestMIGInstancesAreDevicesOfTheirOwn(t *testing.T) {
 	n := newNode(t)
 	n.engine()

@@ -1,6 +1,6 @@
 /*
  * A stand-in for NVIDIA's libnvidia-ml.so.1, for tests: it has the functions that
- * kvwitness-nvml asks, and answers what the file says that KVWITNESS_MOCK_NVML names,
+ * kvwitness-nvml asks, and answers what the file says that MOCK_NVML_SCRIPT names,
  * which is read anew at each call:
  *
  *   driver VERSION
@@ -64,7 +64,7 @@ static struct gpu *find(const char *uuid)
 
 static void read_script(void)
 {
-	const char *path = getenv("KVWITNESS_MOCK_NVML");
+	const char *path = getenv("MOCK_NVML_SCRIPT");
 	FILE *in = path ? fopen(path, "r") : NULL;
 	nlines = 0;
 	for (int i = 0; i < ngpus; i++)
