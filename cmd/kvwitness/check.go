@@ -18,8 +18,8 @@ func checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "say what this machine lacks for a sidecar, and how to mend it",
 		Long: `check looks at what a sidecar with these settings needs of this machine: its kernel,
-this process's rights, the probe, the processes that --watch names and the engines
-that --engines names. It changes nothing; it starts a probe that watches nobody and
+this process's rights, the probe, the processes that --watch names, the engines
+that --engines names, and the driver of GPUs. It changes nothing; it starts a probe that watches nobody and
 ends it again.
 
   sudo kvwitness check --watch exe=kvengine --engines decode-0=http://127.0.0.1:30002
@@ -73,5 +73,5 @@ func allNeeds(cmd *cobra.Command, cfg *config.Config) ([]check.Need, error) {
 		return nil, failed
 	}
 	ctx := cmd.Context()
-	return slices.Concat(m.Kernel(), m.Probe(ctx, build.String()), m.Processes(rules), check.Engines(ctx, &cfg.Sidecar)), nil
+	return slices.Concat(m.Kernel(), m.Probe(ctx, build.String()), m.Processes(rules), check.Engines(ctx, &cfg.Sidecar), []check.Need{check.GPUs(ctx, &cfg.GPUs, "")}), nil
 }
