@@ -7,6 +7,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/config"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
+	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
 	"github.com/kvwitness/kvwitness/sidecar/source/logs"
 )
@@ -86,6 +87,25 @@ func (a *attached) past(text string) {
 		}
 	}
 	a.log.Read(text)
+}
+
+// beside is what metrics show of them.
+func (d *Daemon) beside() (all []metrics.Beside) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range d.engines {
+		b := metrics.Beside{Name: e.Name}
+		if e.attached.events != nil {
+			b.KV = e.attached.events.Stats()
+		}
+		if e.attached.log != nil {
+			e.attached.mu.Lock()
+			b.Log = e.attached.log.Count
+			e.attached.mu.Unlock()
+		}
+		all = append(all, b)
+	}
+	return all
 }
 
 // state is nil where nothing is attached.

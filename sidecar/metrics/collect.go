@@ -12,6 +12,8 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
+	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
+	"github.com/kvwitness/kvwitness/sidecar/source/logs"
 )
 
 // buckets of the delay, in seconds: the goal is 10 ms.
@@ -61,6 +63,7 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	for i := range r.Engines {
 		s := &r.Engines[i]
 		e.pages(s)
+		e.beside(s.Name)
 		e.facts(s)
 		e.sight(s)
 		e.protections(s)
@@ -116,6 +119,9 @@ func (e emitter) process() {
 	}
 	for i, n := range [...]uint64{e.Evidence.Unkept, e.Evidence.Skipped, e.Evidence.Lost} {
 		e.put(evidenceLost, float64(n), ofWhat.Values[i])
+	}
+	for i, n := range [...]uint64{e.Profiles.Sent, e.Profiles.Failed, e.Profiles.Dropped} {
+		e.put(profiles, float64(n), ofUpload.Values[i])
 	}
 	e.put(setAside, number(e.SetAside))
 	e.put(shadow, number(e.Shadow))
@@ -201,6 +207,29 @@ func (e emitter) sight(s *follow.Status) {
 	for p := range engineinfo.NumEndpoint {
 		e.put(polls, float64(s.Poll.OK[p]), s.Name, p.String(), "ok")
 		e.put(polls, float64(s.Poll.Failed[p]), s.Name, p.String(), "failed")
+	}
+}
+
+// beside says what came of an engine's KV events and log: zero where they are not
+// followed.
+func (e emitter) beside(name string) {
+	var s kvevents.Stats
+	var lines [logs.NumLine]uint64
+	for i := range e.Beside {
+		if b := &e.Beside[i]; b.Name == name {
+			s, lines = b.KV, b.Log
+		}
+	}
+	for k := range kvevents.NumKind {
+		e.put(kvEvents, float64(s.Events[k]), name, k.String())
+	}
+	e.put(kvEvents, float64(s.Bad), name, "bad")
+	for i, n := range [...]uint64{s.Batches, s.Twice, s.BadBatch, s.Missed} {
+		e.put(kvBatches, float64(n), name, ofKVFate.Values[i])
+	}
+	e.put(crossings, float64(s.Crossings), name)
+	for l := range logs.NumLine {
+		e.put(logLines, float64(lines[l]), name, l.String())
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
+	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
+	"github.com/kvwitness/kvwitness/sidecar/source/logs"
 )
 
 // Prefix begins the name of every metric.
@@ -88,7 +90,11 @@ var (
 	ofEndpoint  = Label{"endpoint", named(engineinfo.NumEndpoint)}
 	ofResult    = Label{"result", []string{"ok", "failed"}}
 	ofCritical  = Label{"kind", critical()}
+	ofUpload    = Label{"result", []string{"ok", "failed", "dropped"}}
 	ofWhat      = Label{"what", []string{"facts", "incidents", "entries"}}
+	ofKVEvent   = Label{"event", append(named(kvevents.NumKind), "bad")}
+	ofKVFate    = Label{"fate", []string{"came", "twice", "bad", "missed"}}
+	ofLine      = Label{"line", named(logs.NumLine)}
 	ofSink      = Label{"sink", []string{"lines", "record"}}
 )
 
@@ -146,6 +152,11 @@ var (
 	expected = gauge("fact_delay_expected_seconds", "The delay with which facts of the engine came of late, and are waited for.", ofEngine)
 	heldBack = counter("held_back_seconds_total", "Time for which the engine, catching up, held back the judgement of the others.", ofEngine)
 
+	kvEvents  = counter("kv_events_total", "KV events of SGLang or vLLM that came, by what they are.", ofEngine, ofKVEvent)
+	kvBatches = counter("kv_event_batches_total", "Batches of KV events, by what became of them; missed ones could not be had any more.", ofEngine, ofKVFate)
+	crossings = counter("kv_event_crossings_total", "Blocks stored under one salt that were used under another.", ofEngine)
+	logLines  = counter("log_lines_total", "Lines of the engine's log, by what they are. other are those that say nothing here.", ofEngine, ofLine)
+
 	fullness = gauge("fullness_ratio", "How full a bounded thing is, from 0 to 1.", ofThing)
 	queues   = gauge("queue_fullness_ratio", "How full a queue of the engine's facts is, from 0 to 1.", ofEngine, ofQueue)
 	dropped  = counter("output_dropped_total", "Lines and recorded facts that were dropped because their reader or disk was too slow.", ofSink)
@@ -153,6 +164,7 @@ var (
 	open         = gauge("disclosures_open", "Incidents of a critical kind that nobody has closed.", ofCritical)
 	pushes       = counter("alert_pushes_total", "Pushes to Alertmanagers.", ofResult)
 	evidenceLost = counter("evidence_lost_total", "What did not become evidence: facts that came too fast to be remembered, incidents that were too many, entries that did not reach the disk.", ofWhat)
+	profiles     = counter("profile_uploads_total", "Profiles of this process that were sent to Pyroscope, or were not.", ofUpload)
 	setAside     = gauge("evidence_set_aside", "1 if the evidence on disk was damaged when it was opened, and was set aside.")
 
 	shadow   = gauge("shadow", "1 while everything is reported and nothing wakes anybody.")

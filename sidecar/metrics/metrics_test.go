@@ -16,6 +16,8 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/peer"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
+	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
+	"github.com/kvwitness/kvwitness/sidecar/source/logs"
 )
 
 // full is a reading in which everything is known, of so many engines.
@@ -29,6 +31,7 @@ func full(engines int) Reading {
 			s.Said.Pools[k] = follow.Pool{Open: true, Pages: 17000, Audit: lifecycle.Some(lifecycle.Audit{Free: 5})}
 		}
 		r.Engines = append(r.Engines, s)
+		r.Beside = append(r.Beside, Beside{s.Name, kvevents.Stats{Batches: 3}, [logs.NumLine]uint64{2}})
 	}
 	r.Serving, r.Peers = true, []peer.Status{{Name: "peer-0", Known: true}}
 	r.GPUs = gpus()

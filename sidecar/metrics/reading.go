@@ -9,9 +9,12 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/peer"
+	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
+	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
+	"github.com/kvwitness/kvwitness/sidecar/source/logs"
 )
 
 // Judged is what the judge has come to.
@@ -30,6 +33,7 @@ type Judged struct {
 type Reading struct {
 	Now     int64 // ns, on the node's clock
 	Engines []follow.Status
+	Beside  []Beside // what else is followed of engines
 	Judged  Judged
 	// Covered are the instances into which all transfers of a source are seen; of the
 	// driver, those whose memory is known.
@@ -51,6 +55,14 @@ type Reading struct {
 	Pushed     [2]uint64            // to Alertmanagers: that went well, and that failed
 	Evidence   evidence.GatherStats
 	SetAside   bool // the evidence was damaged
+	Profiles   profile.Stats
+}
+
+// Beside is what is followed of an engine beside its stream and its endpoints.
+type Beside struct {
+	Name string
+	KV   kvevents.Stats
+	Log  [logs.NumLine]uint64
 }
 
 // bounded is a thing with a limit, and how much of it is in use.
