@@ -78,9 +78,12 @@ func (p *Probe) Watch(pid int) (since int64, err error) {
 	}
 	all := libraries(maps)
 	for _, m := range all {
-		now, err := p.AttachLibrary(m.File(pid))
-		if err != nil {
-			return since, fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
+		now, known := p.mapped(m)
+		if !known {
+			if now, err = p.AttachLibrary(m.File(pid)); err != nil {
+				return since, fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
+			}
+			p.note(m, now)
 		}
 		since = max(since, now)
 	}
@@ -88,6 +91,24 @@ func (p *Probe) Watch(pid int) (since int64, err error) {
 		return 0, fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
 	}
 	return since, nil
+}
+
+// mapped is since when a library is attached to that some process had mapped: to
+// read the file again for each that has would cost more than all the rest.
+func (p *Probe) mapped(m target.Mapping) (since int64, known bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	since, known = p.libraries[mapping{m.Dev, m.Inode}]
+	return since, known
+}
+
+func (p *Probe) note(m target.Mapping, since int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.libraries) >= MaxObjects {
+		clear(p.libraries)
+	}
+	p.libraries[mapping{m.Dev, m.Inode}] = since
 }
 
 // AttachLibrary attaches to a libibverbs, whoever has it mapped now or later.

@@ -66,7 +66,15 @@ type Probe struct {
 	refused  map[site]bool // detached from for good
 	same     map[file]file // files that are another's under an inode of their own
 	sites    uint64        // numbers given to attachments
-	closed   bool
+	// libraries that are attached to, by how /proc/PID/maps calls them.
+	libraries map[mapping]int64
+	closed    bool
+}
+
+// mapping is a file as /proc/PID/maps names it.
+type mapping struct {
+	dev   string
+	inode uint64
 }
 
 // site is a place to attach to: a function of a file, whoever has it mapped.
@@ -95,7 +103,7 @@ func Open(o Options) (*Probe, error) {
 			return nil, fmt.Errorf("prepare the verbs programs: %w", err)
 		}
 	}
-	p := &Probe{opts: o, attached: map[site]*attachment{}, refused: map[site]bool{}, same: map[file]file{}}
+	p := &Probe{opts: o, attached: map[site]*attachment{}, refused: map[site]bool{}, same: map[file]file{}, libraries: map[mapping]int64{}}
 	if p.opts.PerfEvents = o.PerfEvents || NeedsAdmin(); !p.opts.PerfEvents {
 		for _, program := range spec.Programs {
 			program.AttachType = ebpf.AttachTraceUprobeMulti

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -27,14 +28,34 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// executable is this command, built as it is shipped.
+// built is this command, built as it is shipped, where everybody may run it.
+var built = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "probe")
+	if err == nil {
+		err = os.Chmod(dir, 0o755)
+	}
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, probe.Command)
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return path, fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, _ := built(); path != "" {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
 func executable(t *testing.T) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), probe.Command)
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	path, err := built()
+	must(t, err)
 	return path
 }
 
@@ -100,8 +121,6 @@ func TestEachRightHasItsReason(t *testing.T) {
 // Promise: without its rights the probe says which it lacks, and how to get them.
 func TestMissingRightsAreNamed(t *testing.T) {
 	path := executable(t)
-	must(t, os.Chmod(filepath.Dir(path), 0o755))
-	must(t, os.Chmod(filepath.Dir(filepath.Dir(path)), 0o755))
 	_, err := probe.Start(context.Background(), probe.StartConfig{
 		Path: path, Match: []string{"exe=nothing"}, Attr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}},
 	})
