@@ -71,8 +71,17 @@ func isHTTP(text string) bool {
 }
 
 func pageURL() setting {
-	s := text("page_url", "", "address at which people reach this sidecar's pages, for links in alerts; empty: where it listens",
-		func(c *Config) *string { return &c.Sidecar.Alerts.PageURL })
+	return address(text("page_url", "", "address at which people reach this sidecar's pages, for links in alerts; empty: where it listens",
+		func(c *Config) *string { return &c.Sidecar.Alerts.PageURL }))
+}
+
+func profiles() setting {
+	return address(text("profiles", "", "address of a Pyroscope server for profiles of this process; empty: none are taken",
+		func(c *Config) *string { return &c.Sidecar.Profiles }))
+}
+
+// address is a text that must be one, or empty.
+func address(s setting) setting {
 	s.allowed = "an http or https address, or nothing"
 	set := s.set
 	s.set = func(c *Config, text string) error {

@@ -96,6 +96,8 @@ var settings = slices.Concat([]setting{
 	text("alertmanager_ca_file", "", "file with the authorities that may vouch for Alertmanagers; empty: the system's", func(c *Config) *string { return &c.Sidecar.Alerts.CAFile }),
 	pageURL(),
 	hosts(),
+	profiles(),
+	text("profiles_token_file", "", "file with the token to show to the Pyroscope server; empty: none", func(c *Config) *string { return &c.Sidecar.ProfilesToken }),
 	peers(),
 	text("peer_listen", "", "address at which sidecars of other nodes ask for facts, HOST:PORT; empty: none may", func(c *Config) *string { return &c.Sidecar.Peers.Listen }),
 	text("peer_cert_file", "", "file with this node's certificate for its peers, as PEM", func(c *Config) *string { return &c.Sidecar.Peers.CertFile }),

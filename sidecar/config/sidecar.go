@@ -42,6 +42,8 @@ type Sidecar struct {
 	Completions   bool     // of RDMA requests are seen
 	Evidence      Evidence
 	Alerts        Alerts
+	Profiles      string // URL of a Pyroscope server
+	ProfilesToken string // the file of the token for it
 	Peers         Peers
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/config"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/web"
 )
 
@@ -27,6 +28,13 @@ const maxCA = 1 << 20
 // keep begins what is made of findings beside the judge: evidence, alerts and what
 // pages show. version is that of this program.
 func (d *Daemon) keep(s *config.Sidecar, version string) error {
+	token, err := readToken(s.ProfilesToken)
+	if err != nil {
+		return err
+	}
+	if d.prof, err = profile.Start(profile.Config{URL: s.Profiles, Token: token, Role: "sidecar", Node: d.node}); err != nil {
+		return err
+	}
 	pusher, err := pusherOf(&s.Alerts, d.node)
 	if err != nil {
 		return err
@@ -105,6 +113,7 @@ func (d *Daemon) reopen() {
 
 // letGo ends what keep began.
 func (d *Daemon) letGo() error {
+	d.prof.Close(closeTimeout)
 	if d.aside == nil {
 		return nil
 	}
@@ -130,7 +139,7 @@ func (d *Daemon) stateJSON() jsontext.Value {
 
 // kept is how evidence and alerts stand, for the metrics.
 func (d *Daemon) kept(r *metrics.Reading) {
-	r.Open = d.pusher.Open()
+	r.Open, r.Profiles = d.pusher.Open(), d.prof.Stats()
 	for _, s := range d.pusher.Stats() {
 		r.Pushed[0] += s.Sent
 		r.Pushed[1] += s.Failed

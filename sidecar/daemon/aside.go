@@ -11,6 +11,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/web"
 )
 
@@ -85,6 +86,7 @@ func (a *aside) put(all []seen) {
 // run works on what waits until close.
 func (a *aside) run() {
 	defer close(a.done)
+	profile.Phase("evidence")
 	timer := time.NewTicker(asideEvery)
 	defer timer.Stop()
 	var spare []seen
