@@ -192,12 +192,19 @@ func parseEngine(item string) (e Engine, err error) {
 	switch {
 	case !nameAllowed(e.Name), e.URL == "" && e.Instance == "" && e.KVEvents == "" && e.Log == "":
 		return e, errNotAllowed
+	case !socketAllowed(e.KVEvents), !socketAllowed(e.KVReplay):
+		return e, errNotAllowed
 	case e.KVRanks != "" && (e.Ranks() < 1 || e.Ranks() > kvevents.MaxRanks):
 		return e, errNotAllowed
 	case e.URL != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil):
 		return e, errNotAllowed
 	}
 	return e, nil
+}
+
+// socketAllowed reports whether a text is an endpoint of ZeroMQ's, or empty.
+func socketAllowed(endpoint string) bool {
+	return endpoint == "" || strings.HasPrefix(endpoint, "tcp://") || strings.HasPrefix(endpoint, "ipc://")
 }
 
 func nameAllowed(name string) bool {

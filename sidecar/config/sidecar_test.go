@@ -51,11 +51,26 @@ func TestEnginesThatCannotBeFollowedAreRefused(t *testing.T) {
 		"part twice":     "a=http://h:1;instance=x;instance=y",
 		"name twice":     "a=http://h:1,a=http://h:2",
 		"instance twice": "a=;instance=x,b=;instance=x",
+		"no ranks":       "a=http://h:1;kv_events=tcp://h:2;kv_ranks=0",
+		"ranks as words": "a=http://h:1;kv_events=tcp://h:2;kv_ranks=two",
+		"many ranks":     "a=http://h:1;kv_events=tcp://h:2;kv_ranks=65",
+		"events by HTTP": "a=http://h:1;kv_events=http://h:2",
 		"too many":       many(65),
 	} {
 		if _, _, err := Load(Source{Env: []string{"KVWITNESS_ENGINES=" + text}}); !errors.Is(err, ErrConfig) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestAnEngineMayBeKnownByItsEventsOrItsLogAlone(t *testing.T) {
+	const text = "a=;kv_events=tcp://h:5557;kv_replay=tcp://h:5558;kv_ranks=4,b=;log=/var/log/b"
+	cfg, _, err := Load(Source{Env: []string{"KVWITNESS_ENGINES=" + text}})
+	if err != nil || len(cfg.Sidecar.Engines) != 2 {
+		t.Fatalf("%+v, %v", cfg.Sidecar.Engines, err)
+	}
+	if a, b := cfg.Sidecar.Engines[0], cfg.Sidecar.Engines[1]; a.Ranks() != 4 || a.KVReplay != "tcp://h:5558" || b.Log != "/var/log/b" || b.Ranks() != 1 || a.String()+","+b.String() != text {
+		t.Errorf("%s,%s", a, b)
 	}
 }
 

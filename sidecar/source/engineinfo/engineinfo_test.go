@@ -99,6 +99,17 @@ func TestThePoolIsThatOfTheSmallestRank(t *testing.T) {
 	}
 }
 
+func TestWhatRequestsHoldIsReadOfEachEngine(t *testing.T) {
+	sglang := attach.SGLang("null", 1008, 500, 16)
+	sglang.Metrics += "sglang:num_used_tokens 32\n"
+	vllm := attach.VLLM(1001, 16, 16016, 16000, 1)
+	vllm.Metrics += "vllm:num_preemptions_total{engine=\"0\"} 4.0\nvllm:num_preemptions_total{engine=\"1\"} 1.0\n"
+	is(t, "SGLang's", look(t, sglang).Held, 32)
+	p := look(t, vllm)
+	is(t, "vLLM's", p.Held, 160)
+	is(t, "preempted", p.Preempted, 5)
+}
+
 // Block 0 is never handed out, and the blocks of all ranks are summed up.
 func TestVLLMsPoolIsWithoutItsNullBlock(t *testing.T) {
 	for name, c := range map[string]struct {

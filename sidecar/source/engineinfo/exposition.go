@@ -34,6 +34,7 @@ type metrics struct {
 	ranks           int
 	protect         [NumProtection]Protection
 	preempted, held lifecycle.Opt[int64]
+	usage           lifecycle.Opt[float64] // vLLM's, of the fullest engine
 
 	blocks  lifecycle.Opt[int64] // vLLM's, over all ranks
 	samples int
@@ -125,6 +126,8 @@ func (m *metrics) take(name string, labels map[string]string, v float64) {
 		}
 	case "num_used_tokens":
 		m.held = plus(m.held, n)
+	case "kv_cache_usage_perc", "gpu_cache_usage_perc": // a share of 1, in spite of the name
+		m.usage = lifecycle.Some(max(m.usage.V, min(max(v, 0), 1)))
 	case "protection_ran_total":
 		m.ran(labels["protection"], v)
 	default:
@@ -198,6 +201,9 @@ func (m metrics) finish() metrics {
 		if m.pool.Has {
 			m.null = min(m.page.V, m.pool.V)
 			m.pool.V -= m.null
+		}
+		if m.usage.Has && m.pool.Has {
+			m.held = lifecycle.Some(int64(math.Ceil(m.usage.V * float64(m.pool.V))))
 		}
 	case m.pages.Has && m.page.Has && m.page.V > 0 && m.pages.V <= lifecycle.MaxTokens/m.page.V:
 		m.pool = least(m.pool, lifecycle.Some(m.pages.V*m.page.V))

@@ -84,7 +84,7 @@ type Info struct {
 	Protections [NumProtection]Protection
 
 	Preempted lifecycle.Opt[int64] // requests that gave up their pages, since the start
-	Held      lifecycle.Opt[int64] // pages of kvengine's, or tokens of SGLang's, that requests hold now
+	Held      lifecycle.Opt[int64] // pages of kvengine's, or tokens of SGLang's and vLLM's, that requests hold now
 
 	// Instance and Events are kvengine's: who it is in its lifecycle stream, and
 	// where that is.
