@@ -1,0 +1,39 @@
+package board
+
+var nodeGPUs = []row{{"GPUs", []panel{
+	{
+		shape: stack, title: "Memory in use, by whose it is", unit: "bytes", width: 12, height: 8,
+		about: "Of engines' processes; of processes that are allowed, that are neither, that cannot be told, and of none that the driver lists.",
+		asks:  []ask{{expr: `sum by (owner) (kvwitness_gpu_memory_used_bytes{` + ofNode + `})`, legend: "{{owner}}"}},
+	},
+	{
+		shape: graph, title: "Memory in use, of each GPU", unit: "percentunit", width: 12, height: 8,
+		about: "Of the memory of the GPU or MIG instance; absent where the driver did not say who holds it.",
+		asks: []ask{{
+			expr:   `sum by (gpu, mig) (kvwitness_gpu_memory_used_bytes{` + ofNode + `}) / sum by (gpu, mig) (kvwitness_gpu_memory_bytes{` + ofNode + `})`,
+			legend: "{{gpu}} {{mig}}",
+		}},
+	},
+	{
+		shape: table, title: "Readable", unit: "bool", width: 8, height: 7,
+		about: "False where the driver told of the GPU once and does not now.",
+		asks:  []ask{{expr: `min by (gpu) (kvwitness_gpu_readable{` + ofNode + `})`, legend: "{{gpu}}"}},
+	},
+	{
+		shape: graph, title: "Errors", unit: "none", width: 8, height: 7,
+		about: "XIDs of the last hour, and memory errors since the driver was loaded.",
+		asks: []ask{
+			{expr: `sum by (gpu, xid) (increase(kvwitness_gpu_xid_errors_total{` + ofNode + `}[1h])) > 0`, legend: "{{gpu}} XID {{xid}}"},
+			{expr: `sum by (gpu, errors) (kvwitness_gpu_ecc_errors{` + ofNode + `}) > 0`, legend: "{{gpu}} {{errors}}"},
+		},
+	},
+	{
+		shape: graph, title: "The driver", unit: "s", width: 8, height: 7,
+		about: "How old its last sample is, the state that it was read in, and how often kvwitness-nvml was started anew.",
+		asks: []ask{
+			{expr: `max(kvwitness_driver_sample_age_seconds{` + ofNode + `})`, legend: "age of the last sample"},
+			{expr: `sum by (state) (kvwitness_driver_state{` + ofNode + `}) == 1`, legend: "{{state}}"},
+			{expr: `sum(increase(kvwitness_driver_helper_starts_total{` + ofNode + `}[1h]))`, legend: "starts in an hour"},
+		},
+	},
+}}}
