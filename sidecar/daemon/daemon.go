@@ -22,7 +22,6 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/profile"
-	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/serve"
@@ -70,7 +69,6 @@ type Daemon struct {
 	flow   *web.Flow
 	store  *evidence.Store    // nil: no evidence is kept
 	gather *evidence.Gatherer // as store
-	prof   *profile.Profiler  // nil: no profiles are taken
 	prof   *profile.Profiler  // nil: no profiles are taken
 
 	mu       sync.Mutex

@@ -14,7 +14,6 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/profile"
-	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 )
@@ -61,7 +60,6 @@ type judge struct {
 
 // run judges until ctx ends, and then what has come until then.
 func (j *judge) run(ctx context.Context) {
-	profile.Phase("judge")
 	profile.Phase("judge")
 	timer := time.NewTimer(turn)
 	defer timer.Stop()

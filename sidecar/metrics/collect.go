@@ -123,9 +123,6 @@ func (e emitter) process() {
 	for i, n := range [...]uint64{e.Profiles.Sent, e.Profiles.Failed, e.Profiles.Dropped} {
 		e.put(profiles, float64(n), ofUpload.Values[i])
 	}
-	for i, n := range [...]uint64{e.Profiles.Sent, e.Profiles.Failed, e.Profiles.Dropped} {
-		e.put(profiles, float64(n), ofUpload.Values[i])
-	}
 	e.put(setAside, number(e.SetAside))
 	e.put(shadow, number(e.Shadow))
 	e.put(reloadOK, number(e.ReloadOK))

@@ -91,7 +91,6 @@ var (
 	ofResult    = Label{"result", []string{"ok", "failed"}}
 	ofCritical  = Label{"kind", critical()}
 	ofUpload    = Label{"result", []string{"ok", "failed", "dropped"}}
-	ofUpload    = Label{"result", []string{"ok", "failed", "dropped"}}
 	ofWhat      = Label{"what", []string{"facts", "incidents", "entries"}}
 	ofKVEvent   = Label{"event", append(named(kvevents.NumKind), "bad")}
 	ofKVFate    = Label{"fate", []string{"came", "twice", "bad", "missed"}}
@@ -165,7 +164,6 @@ var (
 	open         = gauge("disclosures_open", "Incidents of a critical kind that nobody has closed.", ofCritical)
 	pushes       = counter("alert_pushes_total", "Pushes to Alertmanagers.", ofResult)
 	evidenceLost = counter("evidence_lost_total", "What did not become evidence: facts that came too fast to be remembered, incidents that were too many, entries that did not reach the disk.", ofWhat)
-	profiles     = counter("profile_uploads_total", "Profiles of this process that were sent to Pyroscope, or were not.", ofUpload)
 	profiles     = counter("profile_uploads_total", "Profiles of this process that were sent to Pyroscope, or were not.", ofUpload)
 	setAside     = gauge("evidence_set_aside", "1 if the evidence on disk was damaged when it was opened, and was set aside.")
 

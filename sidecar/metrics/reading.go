@@ -10,7 +10,6 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/peer"
 	"github.com/kvwitness/kvwitness/sidecar/profile"
-	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
@@ -56,7 +55,6 @@ type Reading struct {
 	Pushed     [2]uint64            // to Alertmanagers: that went well, and that failed
 	Evidence   evidence.GatherStats
 	SetAside   bool // the evidence was damaged
-	Profiles   profile.Stats
 	Profiles   profile.Stats
 }
 
