@@ -21,14 +21,14 @@ import (
 // Bounds of what is attached to.
 const (
 	maxAsked    = 4096 // requests that wait
-	maxContexts = 64   // of one process
+	maxContexts = 1024 // of one process, one after the other
 	maxFiles    = 1 << 16
 	maxTried    = 4096 // libraries
 	// firstLook is how long after its start a process is looked at for libibverbs
 	// again; each further look comes after twice the time, up to lastLook.
 	firstLook = 20 * time.Millisecond
 	lastLook  = 2 * time.Second
-	// hintPause is how soon a look may be brought forward again.
+	// hintPause is how soon a look may be brought forward again by a hint.
 	hintPause = 20 * time.Millisecond
 )
 
@@ -83,7 +83,6 @@ type user struct {
 	pid      int
 	without  int64 // ns, when it had not mapped libibverbs yet; 0: not known
 	next     time.Time
-	last     time.Time
 	pause    time.Duration
 	verbs    bool // libibverbs is mapped and attached to
 	scan     bool // its memory is to be looked through for devices that it opened before
@@ -166,8 +165,8 @@ func (a *attacher) take(ctx context.Context, q asked) {
 	case forgetProcess:
 		delete(a.processes, q.pid)
 	case hintProcess:
-		if now := time.Now(); u != nil && !u.verbs && now.Sub(u.last) >= hintPause {
-			u.next = now
+		if u != nil && !u.verbs {
+			u.next = time.Now()
 		}
 	case attachContext:
 		r := answered{asked: q}
@@ -196,7 +195,7 @@ func (a *attacher) looks(ctx context.Context, now time.Time) {
 		if u.next.After(now) {
 			continue
 		}
-		u.last, u.next = now, now.Add(u.pause)
+		u.next = now.Add(u.pause)
 		u.pause = min(2*u.pause, lastLook)
 		if why := a.look(u); why != u.problem {
 			u.problem = why

@@ -93,7 +93,7 @@ func open(s settings, out *os.File) (l *loop, err error) {
 		return l, err
 	}
 	l.attacher = newAttacher(l.verbs, attach.Proc(s.proc))
-	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}}
+	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}}
 	libraries := l.attacher.begin()
 	l.watch = attach.Watch{
 		Proc: attach.Proc(s.proc), Rules: s.rules, Self: os.Getpid(),
@@ -183,7 +183,7 @@ func (l *loop) turn(now time.Time) error {
 			records++
 			if l.isWatched(b, source.process) {
 				l.write(source.kind, b)
-				l.note(source.kind, b)
+				l.note(source.kind, b, now)
 			}
 		})
 		if err = errors.Join(err, l.failed); err != nil {
@@ -213,12 +213,12 @@ func (l *loop) write(k probe.Kind, b []byte) {
 }
 
 // note looks at a record that was handed on for what it says of verbs.
-func (l *loop) note(k probe.Kind, b []byte) {
+func (l *loop) note(k probe.Kind, b []byte, now time.Time) {
 	switch k {
 	case probe.Verbs:
 		l.verbsRecord(b)
 	case probe.Control:
-		l.ask(asked{what: hintProcess, pid: int(binary.NativeEndian.Uint32(b[32:]))})
+		l.hint(int(binary.NativeEndian.Uint32(b[32:])), now)
 	}
 }
 

@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/kvwitness/kvwitness/sidecar/probe"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
@@ -35,6 +36,8 @@ type rdma struct {
 	asked chan<- asked
 	ways  map[way]answered
 	sites map[uint64]*abuse
+	// hinted is when it was last said of a process that it speaks of handoffs.
+	hinted map[int]time.Time
 }
 
 // record takes note of a record of the verbs probe, which was handed on.
@@ -85,18 +88,22 @@ func (l *loop) reach(q asked, again bool) {
 	if len(l.rdma.ways) >= maxWays {
 		clear(l.rdma.ways)
 	}
-	l.rdma.ways[q.way()] = answered{asked: asked{what: watchProcess}} // it is asked for
-	l.ask(q)
+	if l.ask(q) {
+		l.rdma.ways[q.way()] = answered{asked: asked{what: watchProcess}} // it is asked for
+	}
 }
 
-// ask hands a task to the attacher. One that it has no room for is answered.
-func (l *loop) ask(q asked) {
+// ask hands a task to the attacher, and reports whether it has room. One that it has
+// none for is answered.
+func (l *loop) ask(q asked) bool {
 	select {
 	case l.rdma.asked <- q:
+		return true
 	default:
 		if q.what != forgetProcess && q.what != hintProcess {
 			l.attached(answered{asked: q, err: fmt.Errorf("more is to be attached to than %d at once", maxAsked)})
 		}
+		return false
 	}
 }
 
@@ -155,8 +162,17 @@ func (l *loop) judge(h source.Glance) {
 	}
 }
 
+// hint has a process looked at that speaks of handoffs: verbs may follow.
+func (l *loop) hint(pid int, now time.Time) {
+	if now.Sub(l.rdma.hinted[pid]) >= hintPause {
+		l.rdma.hinted[pid] = now
+		l.ask(asked{what: hintProcess, pid: pid})
+	}
+}
+
 // forgetWays drops what is known of a process.
 func (l *loop) forgetWays(pid int) {
+	delete(l.rdma.hinted, pid)
 	for w := range l.rdma.ways {
 		if w.pid == uint32(pid) {
 			delete(l.rdma.ways, w)
