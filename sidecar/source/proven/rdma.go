@@ -83,8 +83,7 @@ func (s *State) placeable(process uint32, qp uint64) {
 func (s *State) about(r *verbs.About) {
 	switch r.What {
 	case verbs.KindQPGone:
-		c := s.paths.Find(r.PID, r.ID, s.paths.Number(r.PID, r.ID))
-		s.paths.Destroyed(r.PID, r.ID)
+		c := s.paths.Destroyed(r.PID, r.ID)
 		s.placeable(r.PID, r.ID)
 		if c != nil {
 			s.severed(c)

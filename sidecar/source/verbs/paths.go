@@ -368,11 +368,3 @@ func (ps *Paths) Regions(pid uint32, each func(Region)) {
 		}
 	}
 }
-
-// Number is the number of a queue pair, by its address in the process.
-func (ps *Paths) Number(pid uint32, qp uint64) uint32 {
-	if p := ps.processes[pid]; p != nil && p.pairs[qp] != nil {
-		return p.pairs[qp].Number
-	}
-	return 0
-}
