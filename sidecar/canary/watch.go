@@ -96,7 +96,9 @@ func (w *Watch) Run(ctx context.Context, r prometheus.Registerer) error {
 			if err != nil && !errors.Is(err, ErrBudget) {
 				return err
 			}
-			spent += res.Tokens
+			if spent += res.Tokens; err != nil && plan.Budget < w.Plan.Budget {
+				spent = w.PerHour // what is left is too little for a question
+			}
 			m.take(&res, float64(spent)/float64(w.PerHour))
 			w.Said(res)
 		}
