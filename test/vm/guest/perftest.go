@@ -6,8 +6,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kvwitness/kvwitness/bpf/verbs"
@@ -16,68 +19,115 @@ import (
 
 const library = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1"
 
-// check is one run of perftest's server and client under the probe.
-type check struct {
-	name    string
+// perftest is one run of its server and client under the probe.
+type perftest struct {
 	program string
 	args    []string
 	opts    verbs.Options
 }
 
-var checks = []check{
-	{name: "write", program: "ib_write_bw", args: []string{"-n", "200", "-s", "65536"}},
-	{name: "write-lists", program: "ib_write_bw", args: []string{"-n", "64", "-s", "4096", "-l", "16"}},
-	{name: "read", program: "ib_read_bw", args: []string{"-n", "100", "-s", "65536"}},
-	{name: "read-lists", program: "ib_read_bw", args: []string{"-n", "64", "-s", "4096", "-l", "16"}, opts: verbs.Options{ShortChains: true}},
-	{name: "write-completions", program: "ib_write_bw", args: []string{"-n", "50", "-s", "65536"}, opts: verbs.Options{Completions: true}},
-}
-
 // port is where a run's two sides meet; each run has its own.
 var port = 18500
 
-func (c check) run() (Result, error) {
-	r := Result{Ops: map[string]uint64{}, Done: map[string]uint64{}}
-	probe, err := verbs.Open(c.opts)
+func (c perftest) run(r *Result) error {
+	probe, err := watch(c.opts)
 	if err != nil {
-		return r, err
-	}
-	defer probe.Close()
-	if _, err := probe.AttachLibrary(library); err != nil {
-		return r, err
+		return err
 	}
 	port++
 	// -F: under emulation the clock is no measure, and perftest would give up.
 	args := append([]string{c.program, "-F", "-d", "rxe0", "-x", "1", "-p", strconv.Itoa(port)}, c.args...)
-	server, err := begin(probe, args...)
+	server, err := begin(probe.Probe, args...)
 	if err != nil {
-		return r, err
+		return err
 	}
 	defer server.end()
-	time.Sleep(3 * time.Second) // until it listens: perftest's client does not wait
-	client, err := begin(probe, append(args, "10.77.0.1")...)
+	s := seen{r: r, probe: probe.Probe}
+	// perftest's client does not wait for its server.
+	for !listens(port) && !server.over() {
+		if err := s.read(100 * time.Millisecond); err != nil {
+			return err
+		}
+	}
+	client, err := begin(probe.Probe, append(args, host)...)
 	if err != nil {
-		return r, err
+		return err
 	}
 	defer client.end()
-	s := seen{r: &r, probe: probe, client: uint32(client.pid())}
 	for !client.over() || !server.over() {
 		if err := s.read(100 * time.Millisecond); err != nil {
-			return r, err
+			return err
 		}
 	}
 	if err := s.read(500 * time.Millisecond); err != nil {
-		return r, err
+		return err
 	}
-	n, err := probe.Counters()
-	if err == nil {
-		r.Lost, r.Calls = n[verbs.RecordsLost]+n[verbs.LostBusy]+n[verbs.LostCalls], n[verbs.Calls]
-	}
-	return r, errors.Join(err, client.problem(), server.problem())
+	return errors.Join(probe.count(r), client.problem(), server.problem())
 }
 
-// process is a program that is allowed to be seen before it begins.
-type process struct {
+// listens reports whether anybody accepts connections at a port of IPv4 or IPv6.
+func listens(port int) bool {
+	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		text, _ := os.ReadFile(name) // there may be no IPv6
+		for line := range strings.Lines(string(text)) {
+			const listening = "0A"
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == listening {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// attachedProbe is attached to libibverbs. Runs with the same options
+// share one: to load the programs takes the emulated machine long.
+type attachedProbe struct {
+	*verbs.Probe
+	counted []uint64 // before the run at hand
+}
+
+var probes = map[verbs.Options]*attachedProbe{}
+
+func watch(opts verbs.Options) (w *attachedProbe, err error) {
+	if w = probes[opts]; w == nil {
+		w = &attachedProbe{}
+		if w.Probe, err = verbs.Open(opts); err != nil {
+			return nil, err
+		}
+		if _, err := w.AttachLibrary(library); err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+		probes[opts] = w
+	}
+	w.counted, err = w.Counters()
+	return w, err
+}
+
+func closeProbes() (err error) {
+	for opts, w := range probes {
+		err = errors.Join(err, w.Close())
+		delete(probes, opts)
+	}
+	return err
+}
+
+// count takes the probe's counters over.
+func (w *attachedProbe) count(r *Result) error {
+	n, err := w.Counters()
+	if err != nil {
+		return err
+	}
+	for i := range n {
+		n[i] -= w.counted[i]
+	}
+	r.Lost, r.Calls = n[verbs.RecordsLost]+n[verbs.LostBusy]+n[verbs.LostCalls], n[verbs.Calls]
+	return nil
+}
+
+// program is one that is allowed to be seen before it begins.
+type program struct {
 	cmd  *exec.Cmd
+	in   io.Writer
 	out  bytes.Buffer
 	done chan struct{}
 	err  error
@@ -85,29 +135,38 @@ type process struct {
 
 // begin starts a program through a shell that waits until its process is let
 // through, so that its first call is seen.
-func begin(probe *verbs.Probe, args ...string) (*process, error) {
-	p := &process{done: make(chan struct{})}
+func begin(probe *verbs.Probe, args ...string) (*program, error) {
+	p := &program{done: make(chan struct{})}
+	return p, p.begin(probe, &p.out, args)
+}
+
+func (p *program) begin(probe *verbs.Probe, stdout io.Writer, args []string) (err error) {
 	p.cmd = exec.Command("/bin/sh", append([]string{"-c", `read _; exec "$@"`, "sh"}, args...)...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
+	p.cmd.Stdout, p.cmd.Stderr = stdout, &p.out
+	if p.in, err = p.cmd.StdinPipe(); err != nil {
+		return err
 	}
 	if err := p.cmd.Start(); err != nil {
-		return nil, err
+		return err
 	}
 	go func() { p.err = p.cmd.Wait(); close(p.done) }()
 	if err := probe.Allow(p.pid()); err != nil {
 		p.end()
-		return nil, err
+		return err
 	}
-	_, err = fmt.Fprintln(in)
-	return p, err
+	_, err = fmt.Fprintln(p.in)
+	return err
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// pid is 0 of a program that did not begin.
+func (p *program) pid() int {
+	if p.cmd == nil || p.cmd.Process == nil {
+		return 0
+	}
+	return p.cmd.Process.Pid
+}
 
-func (p *process) over() bool {
+func (p *program) over() bool {
 	select {
 	case <-p.done:
 		return true
@@ -116,14 +175,20 @@ func (p *process) over() bool {
 	}
 }
 
-func (p *process) end() {
+func (p *program) end() {
 	if !p.over() {
 		p.cmd.Process.Kill()
 		<-p.done
 	}
 }
 
-func (p *process) problem() error {
+// said ends it and returns what it wrote.
+func (p *program) said() string {
+	p.end()
+	return p.out.String()
+}
+
+func (p *program) problem() error {
 	if p.err != nil {
 		return fmt.Errorf("%v: %w\n%s", p.cmd.Args[4:], p.err, p.out.String())
 	}
@@ -134,8 +199,8 @@ func (p *process) problem() error {
 type seen struct {
 	r       *Result
 	probe   *verbs.Probe
-	client  uint32
 	regions []source.Region
+	extents []source.Extent
 }
 
 // read takes records until none comes for a while.
@@ -161,16 +226,16 @@ func (s *seen) take(record any) error {
 	switch r := record.(type) {
 	case source.Context:
 		_, err := s.probe.AttachContext(r)
-		return err
+		return unlessOver(r.PID, err)
 	case source.QP:
 		if r.Mask&source.AttrDestQP != 0 && r.DestQP != 0 {
 			s.r.Peers++
 		}
 		_, err := s.probe.AttachContext(r.Context)
-		return err
+		return unlessOver(r.PID, err)
 	case source.Extended:
 		_, err := s.probe.AttachExtended(r)
-		return err
+		return unlessOver(r.PID, err)
 	case source.Region:
 		s.r.Regions++
 		s.regions = append(s.regions, r)
@@ -189,9 +254,19 @@ func (s *seen) take(record any) error {
 	return nil
 }
 
+// unlessOver is err, of a process that still runs: what one did that has ended is
+// seen, or is missed in what is counted.
+func unlessOver(pid uint32, err error) error {
+	if _, over := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid)); over != nil {
+		return nil
+	}
+	return err
+}
+
 func (s *seen) extent(p source.Posted, e source.Extent) {
 	s.r.Requests += uint64(e.Requests)
 	s.r.Bytes += e.Bytes
+	s.extents = append(s.extents, e)
 	s.r.Ops[strconv.Itoa(int(e.Op))] += uint64(e.Requests)
 	for _, g := range s.regions {
 		if g.PID != p.PID && g.RKey == e.RKey && g.Addr <= e.Remote && e.Remote+e.Bytes <= g.Addr+g.Bytes {
