@@ -104,7 +104,7 @@ var settings = slices.Concat([]setting{
 	text("peer_key_file", "", "file with the key of that certificate", func(c *Config) *string { return &c.Sidecar.Peers.KeyFile }),
 	text("peer_ca_file", "", "file with the authorities that vouch for peers, as PEM", func(c *Config) *string { return &c.Sidecar.Peers.CAFile }),
 	text("peer_token_file", "", "file with the token that peers on loopback know each other by, instead of certificates", func(c *Config) *string { return &c.Sidecar.Peers.TokenFile }),
-	duration("peer_patience", "1s", "how old what a peer says may be before the peer is out of sight; the judge waits for it twice that long at most",
+	duration("peer_patience", "1s", "how old what a peer says may be before the peer is out of sight; the judge waits for it for so long",
 		func(c *Config) *time.Duration { return &c.Sidecar.Peers.Patience }),
 }, gpuSettings())
 

@@ -78,12 +78,12 @@ func (in *Intake) Open(inst string, standing func() Standing) *Source {
 	return in.open(&Source{inst: inst, standing: standing, limit: in.cfg.QueueBytes})
 }
 
-// OpenRemote adds a source of facts that another node hands on. While it is live
-// it has come as far as [Source.Heard] says, and its owner, who hears nothing for
-// longer than patience, must say what follows from that and let it be away. At
-// most bytes of its facts wait.
-func (in *Intake) OpenRemote(inst string, patience time.Duration, bytes int, standing func() Standing) *Source {
-	return in.open(&Source{inst: inst, standing: standing, patience: patience.Nanoseconds(), limit: bytes})
+// OpenRemote adds a source of facts that another node hands on. While it is live it
+// has come as far as [Source.Heard] or [Source.Reached] says and no further, however
+// long that takes: its owner, who hears nothing for too long, must interject what
+// follows from that and then let it be away. At most bytes of its facts wait.
+func (in *Intake) OpenRemote(inst string, bytes int, standing func() Standing) *Source {
+	return in.open(&Source{inst: inst, standing: standing, remote: true, limit: bytes})
 }
 
 func (in *Intake) open(s *Source) *Source {

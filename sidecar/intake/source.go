@@ -54,8 +54,8 @@ type Source struct {
 	inst     string
 	standing func() Standing
 
-	patience int64 // ns, that another node's word is waited for; 0: it is this node's
-	limit    int   // bytes of the queue
+	remote bool // another node hands its facts on
+	limit  int  // bytes of the queue
 
 	mu      sync.Mutex
 	room    *sync.Cond // there is some again, or the source is closed
@@ -185,7 +185,7 @@ func (s *Source) measure(t, now int64) {
 		return
 	}
 	s.decay(now)
-	if s.patience != 0 {
+	if s.remote {
 		now = s.heard // the way here is not the engine's delay
 	}
 	s.delay = min(max(s.delay, (now-t)*3/2), MaxDelay.Nanoseconds())
@@ -241,18 +241,20 @@ func (s *Source) reach(stand Standing, now, passed, slack int64) int64 {
 	if stand == Away {
 		return now
 	}
-	if s.told != 0 {
-		return max(s.told, now-max(MaxDelay.Nanoseconds(), 2*s.patience))
-	}
-	if s.patience != 0 {
-		return max(s.last, min(now, s.heard)-max(s.delay, slack), now-2*s.patience)
+	switch {
+	case s.remote && s.told != 0:
+		return s.told
+	case s.remote:
+		return max(s.last, min(now, s.heard)-max(s.delay, slack))
+	case s.told != 0:
+		return max(s.told, now-MaxDelay.Nanoseconds())
 	}
 	return max(s.last, now-max(s.delay, slack))
 }
 
 // Heard tells that the other node had come to t, in ns of this node's clock, when
 // it said what is put next: time passes no further than that, less the delay with
-// which facts came to it, for twice the source's patience.
+// which facts came to it.
 func (s *Source) Heard(t int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -260,7 +262,7 @@ func (s *Source) Heard(t int64) {
 }
 
 // Reached tells that every fact of before t, in ns, was put in: the source then
-// is waited for by its own word, for MaxDelay at most, or twice its patience.
+// is waited for by its own word, for MaxDelay at most unless it is remote.
 func (s *Source) Reached(t int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,6 +29,6 @@
 //  5. When it ends, or is behind for longer than the patience, the judge is told, before
 //     it judges what comes later, that the peer's engines are out of sight and that
 //     nobody sees what they write: it accuses nobody for the silence.
-//  6. Neither engines nor the node's own judge wait for a peer for longer than twice
-//     the patience.
+//  6. No engine waits for a peer, and the node's own judge for no longer than the
+//     patience and what it takes this process to notice.
 package peer

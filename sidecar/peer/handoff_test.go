@@ -44,6 +44,10 @@ func newPair(t *testing.T, joined bool) *pair {
 	p.decode = p.b.in.Open("decode", func() intake.Standing { return intake.Live })
 	p.tell(lifecycle.Fact{Ev: lifecycle.PoolOpened, Pool: "kv", Spec: &lifecycle.PoolSpec{
 		Pages: 16, PageTokens: 16, PageBytes: pageBytes, Regions: []lifecycle.Region{{Base: base, Stride: pageBytes, Bytes: pageBytes, Part: "kv"}},
+		Claims: lifecycle.Some([]lifecycle.Ev{ // what is written here is not for decode to say
+			lifecycle.RequestAdmitted, lifecycle.RequestRejected, lifecycle.RequestAborted, lifecycle.RequestFinished, lifecycle.PagesReserved,
+			lifecycle.PagesReleased, lifecycle.TransferStarted, lifecycle.TransferCompleted, lifecycle.TransferDrained, lifecycle.PeerGone,
+		}),
 	}})
 	if joined {
 		p.link = p.b.dial(p.server.Addr().String(), nil)

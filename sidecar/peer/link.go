@@ -21,8 +21,8 @@ const (
 	// firstRetry is how soon a peer is dialled again; it doubles up to longestRetry,
 	// and begins anew after a connection that held for steady.
 	firstRetry   = 200 * time.Millisecond
-	longestRetry = 15 * time.Second
-	steady       = 30 * time.Second
+	longestRetry = 5 * time.Second
+	steady       = 10 * time.Second
 )
 
 // LinkConfig says whom to dial, and what for.
@@ -71,7 +71,7 @@ func NewLink(cfg LinkConfig) (*Link, error) {
 		return nil, err
 	}
 	l := &Link{cfg: cfg, status: Status{Name: cfg.Name}, remotes: map[string]*remote{}, changed: make(chan struct{}, 1)}
-	l.seen = cfg.In.OpenRemote("", cfg.Patience, queueBytes, func() intake.Standing {
+	l.seen = cfg.In.OpenRemote("", queueBytes, func() intake.Standing {
 		if l.live.Load() {
 			return intake.Live
 		}

@@ -13,6 +13,9 @@ import (
 type middle struct {
 	address string
 	held    atomic.Bool
+
+	mu    sync.Mutex
+	conns []net.Conn
 }
 
 func newMiddle(t testing.TB, to string) *middle {
@@ -22,8 +25,6 @@ func newMiddle(t testing.TB, to string) *middle {
 	}
 	m := &middle{address: l.Addr().String()}
 	var all sync.WaitGroup
-	var mu sync.Mutex
-	var conns []net.Conn
 	all.Go(func() {
 		for {
 			in, err := l.Accept()
@@ -35,26 +36,33 @@ func newMiddle(t testing.TB, to string) *middle {
 				in.Close()
 				continue
 			}
-			mu.Lock()
-			conns = append(conns, in, out)
-			mu.Unlock()
+			m.mu.Lock()
+			m.conns = append(m.conns, in, out)
+			m.mu.Unlock()
 			all.Go(func() { m.hand(in, out) })
 			all.Go(func() { m.hand(out, in) })
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
-		mu.Lock()
-		for _, c := range conns {
-			c.Close()
-		}
-		mu.Unlock()
+		m.cut()
 		all.Wait()
 	})
 	return m
 }
 
-func (m *middle) hold() { m.held.Store(true) }
+func (m *middle) hold()  { m.held.Store(true) }
+func (m *middle) letGo() { m.held.Store(false) }
+
+// cut ends what goes through it; others may come.
+func (m *middle) cut() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range m.conns {
+		c.Close()
+	}
+	m.conns = nil
+}
 
 func (m *middle) hand(from, to net.Conn) {
 	defer to.Close()

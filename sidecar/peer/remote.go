@@ -3,7 +3,6 @@ package peer
 import (
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
@@ -37,9 +36,9 @@ type remote struct {
 	peers     map[string]struct{}
 }
 
-func newRemote(inst string, in *intake.Intake, patience time.Duration, epoch uint64) *remote {
+func newRemote(inst string, in *intake.Intake, epoch uint64) *remote {
 	r := &remote{inst: inst, epoch: epoch, pools: map[string]int{}, peers: map[string]struct{}{}}
-	r.src = in.OpenRemote(inst, patience, queueBytes, func() intake.Standing { return intake.Standing(r.stand.Load()) })
+	r.src = in.OpenRemote(inst, queueBytes, func() intake.Standing { return intake.Standing(r.stand.Load()) })
 	return r
 }
 

@@ -262,7 +262,7 @@ func (s *session) announced(names []string) (End, error) {
 			return TooMuch, fmt.Errorf("it has called %d instances its own; restart the sidecar to follow others", len(s.remotes))
 		}
 		s.mu.Lock()
-		s.remotes[name] = newRemote(name, s.cfg.In, s.cfg.Patience, s.fresh())
+		s.remotes[name] = newRemote(name, s.cfg.In, s.fresh())
 		s.mu.Unlock()
 	}
 	if len(s.theirs) > maxRemotes {
