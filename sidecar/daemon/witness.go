@@ -189,7 +189,7 @@ func (w *witness) watch(ctx context.Context) error {
 		<-closed
 		return ctx.Err()
 	}
-	w.blind(ctx, src)
+	w.blind(ctx, src, state.Stats().Posted > 0)
 	return errors.Join(fmt.Errorf("the probe ended: %w", err), child.Close())
 }
 
@@ -201,8 +201,11 @@ func (w *witness) forget() {
 }
 
 // blind tells the judge that what the probe saw goes on unseen.
-func (w *witness) blind(ctx context.Context, src *intake.Source) {
+func (w *witness) blind(ctx context.Context, src *intake.Source, rdma bool) {
 	for _, of := range []lifecycle.Src{lifecycle.TCP, lifecycle.RDMA, lifecycle.Wire} {
+		if of == lifecycle.RDMA && !rdma {
+			continue // nobody used it
+		}
 		f := &lifecycle.Fact{
 			T: now(), Node: w.node, Src: lifecycle.Sidecar, Ev: lifecycle.EventsLost,
 			Of: of, Stage: "probe", Reason: "it ended",
