@@ -93,18 +93,18 @@ func TestKVEventsMadeByMsgspecAndPyzmqAreDecodedInAllForms(t *testing.T) {
 	w := watchCache(t, "sglang")
 	before := w.Stats()
 	hash := 100
-	for _, form := range []string{"sglang", "sglang-old", "vllm", "vllm-integers", "vllm-old"} {
+	for _, form := range []string{"sglang", "sglang-map", "sglang-old", "vllm", "vllm-integers", "vllm-old"} {
 		w.send(map[string]any{"form": form, "hashes": []int{hash, hash + 1}, "salt": "alpha"})
 		w.send(map[string]any{"form": form, "hashes": []int{hash, hash + 1}, "salt": "beta"})
 		hash += 10
 	}
-	w.await("ten batches", func(s *kvevents.Stats) bool { return s.Batches == before.Batches+10 })
+	w.await("twelve batches", func(s *kvevents.Stats) bool { return s.Batches == before.Batches+12 })
 	s := w.Stats()
 	// The old form of SGLang says no salt; in the others both blocks cross.
-	if s.Bad != 0 || s.BadBatch != 0 || s.Events[kvevents.Stored] != before.Events[kvevents.Stored]+10 || s.Crossings != 4*2 {
+	if s.Bad != 0 || s.BadBatch != 0 || s.Events[kvevents.Stored] != before.Events[kvevents.Stored]+12 || s.Crossings != 5*2 {
 		t.Errorf("%+v", s)
 	}
-	w.await("four facts of sharing", func(*kvevents.Stats) bool { return w.count(lifecycle.PagesShared) == 4 })
+	w.await("five facts of sharing", func(*kvevents.Stats) bool { return w.count(lifecycle.PagesShared) == 5 })
 }
 
 func (w *cacheWatcher) count(ev lifecycle.Ev) (n int) {

@@ -6,6 +6,7 @@ others: BOOTSTRAP_HOST:PORT=INSTANCE for each prefill and IP=INSTANCE for each d
 separated by commas. The hooks only add words: each calls what it wraps in any case.
 """
 
+import importlib.util
 import logging
 import os
 
@@ -13,11 +14,13 @@ from .publisher import Publisher, runs
 
 log = logging.getLogger("kvwitness")
 
-CONN = "sglang.srt.disaggregation.mooncake.conn."
+CONN = "sglang.srt.disaggregation.mooncake.conn"
+# How prefill tells decode of a room's end: in 0.5.23, and before.
+SENT = CONN + ".MooncakeKVManager.send_kv_status_message"
+SENT_BEFORE = CONN + ".MooncakeKVManager.sync_status_to_decode_endpoint"
 TARGETS = {
-    CONN + "MooncakeKVReceiver.send_metadata": "reserved",
-    CONN + "MooncakeKVManager.send_kvcache": "sending",
-    CONN + "MooncakeKVManager.sync_status_to_decode_endpoint": "sent",
+    CONN + ".MooncakeKVReceiver.send_metadata": "reserved",
+    CONN + ".MooncakeKVManager.send_kvcache": "sending",
     "sglang.srt.managers.schedule_batch.Req.set_finish_with_abort": "aborted",
     "sglang.srt.disaggregation.decode.DecodeTransferQueue._commit_transfer_to_req": "committed",
 }
@@ -72,8 +75,13 @@ class Hooks:
         it reports the status."""
         self.open(manager)
 
-    def sent(self, manager, remote, dst_port, room, status, *more, **named):
-        """prefill tells decode how a room ended."""
+    def sent(self, manager, *, targets, bootstrap_room, status, **named):
+        """prefill tells decodes how a room ended."""
+        for host, port in targets:
+            self.sent_before(manager, host, port, bootstrap_room, status)
+
+    def sent_before(self, manager, remote, dst_port, room, status, *more, **named):
+        """The same, as versions before 0.5.23 have it."""
         status = int(status)
         if status in (SUCCESS, FAILED):
             self.publisher.tell(
@@ -114,6 +122,22 @@ def peers():
     return {name.strip(): instance.strip() for name, instance in pairs}
 
 
+def defines(module, name):
+    """Whether a module's source defines a function, found without importing it: plugins are
+    loaded before most of the engine."""
+    try:
+        spec = importlib.util.find_spec(module)
+        with open(spec.origin, encoding="utf-8") as source:
+            return f"def {name}(" in source.read()
+    except (ImportError, AttributeError, TypeError, ValueError, OSError):
+        return False
+
+
+def targets():
+    before = defines(CONN, "sync_status_to_decode_endpoint")
+    return {**TARGETS, **({SENT_BEFORE: "sent_before"} if before else {SENT: "sent"})}
+
+
 def register():
     """The entry point."""
     instance = os.environ.get("KVWITNESS_INSTANCE")
@@ -123,6 +147,6 @@ def register():
     from sglang.srt.plugins.hook_registry import HookRegistry, HookType
 
     hooks = Hooks(Publisher(instance, os.environ.get("KVWITNESS_DIR")), peers())
-    for target, name in TARGETS.items():
+    for target, name in targets().items():
         HookRegistry.register(target, hooks.around(name), HookType.AROUND)
     return hooks

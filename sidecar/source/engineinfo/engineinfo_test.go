@@ -149,13 +149,17 @@ func TestTheStatesOfProtectionsAreFour(t *testing.T) {
 	}
 
 	b := attach.SGLang("null", 1, 1, 1)
-	b.ServerInfo["disaggregation_deferred_release"], b.ServerInfo["enable_kv_canary"] = true, false
+	b.ServerInfo["disaggregation_enable_kv_checksum"], b.ServerInfo["kv_canary"], b.ServerInfo["kv_canary_sweep_interval"] = true, "none", 0
 	p = look(t, b)
-	if d := p.Protections[engineinfo.DeferredRelease]; !d.On || d.State() != lifecycle.StateUnknown {
+	if d := p.Protections[engineinfo.Checksum]; !d.On || d.State() != lifecycle.StateUnknown {
 		t.Errorf("a switch alone shows that it runs: %+v", d)
 	}
-	if s := p.Protections[engineinfo.Canary]; s.State() != lifecycle.StateOff || p.Protections[engineinfo.Checksum].Said {
+	if s := p.Protections[engineinfo.Canary]; s.State() != lifecycle.StateOff || p.Protections[engineinfo.DeferredRelease].Said {
 		t.Errorf("%+v", p.Protections)
+	}
+	b.ServerInfo["kv_canary"] = "log"
+	if s := look(t, b).Protections[engineinfo.Canary]; !s.On {
+		t.Errorf("a canary that logs is off: %+v", s)
 	}
 }
 

@@ -118,7 +118,7 @@ func (m *metrics) take(name string, labels map[string]string, v float64) {
 		m.context = n
 	case "cache_config_info":
 		m.vllm(labels)
-	case "requests_preempted_total", "num_preemptions_total":
+	case "requests_preempted_total", "num_preemptions_total", "num_retracted_requests_total":
 		m.preempted = plus(m.preempted, n)
 	case "pages":
 		if labels["state"] == "held" || labels["state"] == "pending_drain" {

@@ -82,7 +82,7 @@ var settings = []struct {
 // that it runs: its log does.
 func ofSGLang(f fields) (all [NumProtection]Protection) {
 	for key := range f {
-		on, said := f.truth(key)
+		on, said := f.switched(key)
 		if !said {
 			continue
 		}
@@ -94,6 +94,15 @@ func ofSGLang(f fields) (all [NumProtection]Protection) {
 		}
 	}
 	return all
+}
+
+// switched reads a setting that is true or false, or a mode, of which none is off.
+func (f fields) switched(key string) (on, said bool) {
+	if on, said = f.truth(key); said {
+		return on, said
+	}
+	mode := f.word(key)
+	return mode != "none", mode != ""
 }
 
 func hasAll(text string, words []string) bool {

@@ -64,6 +64,8 @@ type Batch struct {
 type Decoder struct {
 	seed  maphash.Seed
 	event Event
+	extra []byte // extra_keys of the event, as they came
+	lora  bool   // it names an adapter
 }
 
 // NewDecoder returns a decoder whose hashes of bytes are its own.
@@ -182,10 +184,17 @@ func skip(raw []byte, depth int) ([]byte, error) {
 // read reads one event in either form.
 func (d *Decoder) read(raw []byte) error {
 	d.event = Event{Hashes: d.event.Hashes[:0], OnGPU: true}
+	d.extra, d.lora = nil, false
+	var err error
 	if msgp.NextType(raw) == msgp.MapType {
-		return d.readFields(raw)
+		err = d.readFields(raw)
+	} else {
+		err = d.readArray(raw)
 	}
-	return d.readArray(raw)
+	if err == nil && d.extra != nil && d.event.Salt == nil {
+		err = d.readExtraKeys()
+	}
+	return err
 }
 
 var errEvent = errors.New("not a KV event")
@@ -200,14 +209,15 @@ const (
 	blockSize
 	medium
 	salt
+	lora
 	extraKeys
 )
 
 // places are the fields of each kind's array, after its tag; what follows them is a
-// map of more. Those that are not named are stepped over: token_ids, lora_id, lora_name,
+// map of more. Those that are not named are stepped over: token_ids, lora_id,
 // group_idx and others.
 var places = [NumKind][]field{
-	Stored:  {hashes, parent, none, blockSize, none, medium, none, extraKeys},
+	Stored:  {hashes, parent, none, blockSize, none, medium, lora, extraKeys},
 	Removed: {hashes, medium},
 }
 
@@ -240,7 +250,8 @@ func (d *Decoder) readArray(raw []byte) error {
 
 // names are the fields of a map.
 var names = map[string]field{
-	"block_hashes": hashes, "parent_block_hash": parent, "block_size": blockSize, "medium": medium, "cache_salt": salt, "extra_keys": extraKeys,
+	"block_hashes": hashes, "parent_block_hash": parent, "block_size": blockSize, "medium": medium, "cache_salt": salt, "lora_name": lora,
+	"extra_keys": extraKeys,
 }
 
 func (d *Decoder) readFields(raw []byte) error {
@@ -294,9 +305,12 @@ func (d *Decoder) take(f field, value []byte) (err error) {
 	case salt:
 		e.Salt, err = text(value)
 		return err
+	case lora:
+		d.lora = true
 	default:
-		return d.readExtraKeys(value)
+		d.extra = value
 	}
+	return nil
 }
 
 func text(value []byte) ([]byte, error) {
@@ -351,17 +365,31 @@ func (d *Decoder) hash(value []byte) (uint64, error) {
 }
 
 // readExtraKeys reads what vLLM puts into the hash of each block beside its tokens. In
-// the first block the salt is among it; where it is not alone, which of them it is
-// cannot be told.
-func (d *Decoder) readExtraKeys(value []byte) error {
-	n, rest, err := msgp.ReadArrayHeaderBytes(value)
+// the first block that is the adapter's name, if there is one, pairs of other inputs, the
+// salt, and digests. Where more than one text could be the salt, none is taken for it.
+func (d *Decoder) readExtraKeys() error {
+	n, rest, err := msgp.ReadArrayHeaderBytes(d.extra)
 	if err != nil || n == 0 || msgp.NextType(rest) != msgp.ArrayType {
 		return nil // none for the first block
 	}
-	n, rest, err = msgp.ReadArrayHeaderBytes(rest)
-	if err != nil || n != 1 || msgp.NextType(rest) != msgp.StrType {
+	if n, rest, err = msgp.ReadArrayHeaderBytes(rest); err != nil {
 		return nil
 	}
-	d.event.Salt, err = text(rest)
+	var found []byte
+	texts := 0
+	for i := range n {
+		var value []byte
+		if value, rest, err = one(rest); err != nil {
+			return err
+		}
+		if msgp.NextType(value) != msgp.StrType || i == 0 && d.lora {
+			continue
+		}
+		found = value
+		texts++
+	}
+	if texts == 1 {
+		d.event.Salt, err = text(found)
+	}
 	return err
 }

@@ -34,7 +34,8 @@ func TestLinesThatAreKnownBecomeFacts(t *testing.T) {
 		"[2026-09-01] Req Time Stats: ReqTimeStats(rid=ab-1, bootstrap_room=77, input_len=1, cached_input_len=0, output_len=3, type=prefill)": `{"t":1,"inst":"e","src":"log","ev":"request_admitted","room":"77","req":"ab-1","prompt_tokens":1}`,
 		"kv_canary violation: kernel=x slot_idx=12 position=4":                                                                                `{"t":1,"inst":"e","src":"log","ev":"protection","name":"canary","state":"ran"}`,
 		"Deferred KV release for room 77 timed out":                                                                                           `{"t":1,"inst":"e","src":"log","ev":"protection","name":"deferred-release","state":"ran"}`,
-		"handoff checksum verified for room 77":                                                                                               `{"t":1,"inst":"e","src":"log","ev":"protection","name":"checksum","state":"ran"}`,
+		"Request ab12 exceeds the maximum number of tokens: 284937 > 284922":                                                                  `{"req":"ab12","ev":"request_rejected"}`,
+		"KV checksum mismatch req=ab12 bootstrap_room=77 expected=0x1 got=0x2":                                                                `{"t":1,"inst":"e","src":"log","ev":"protection","name":"checksum","state":"ran"}`,
 		"max_total_num_tokens=681280, chunked_prefill_size=8192, context_len=1048576":                                                         `"pages":10645`,
 	} {
 		all, _ := read(line)
@@ -42,7 +43,7 @@ func TestLinesThatAreKnownBecomeFacts(t *testing.T) {
 			t.Errorf("%s\ngives %q, want %s", line, all, want)
 		}
 	}
-	for _, line := range []string{"", "max_total_num_tokens=", "ReqTimeStats(rid=, bootstrap_room=7", "GPU KV cache size: many", "Input length exceeds the maximum allowed length", "Decode batch. #running-req: 3"} {
+	for _, line := range []string{"", "max_total_num_tokens=", "ReqTimeStats(rid=, bootstrap_room=7", "GPU KV cache size: many", "Input length exceeds the maximum allowed length", "server_args=ServerArgs(kv_canary='none', page_size=64)", "KV checksum skipped: prefill layout signature 0x1 differs", "Decode batch. #running-req: 3"} {
 		if all, _ := read(line); len(all) > 0 {
 			t.Errorf("%q gives %q", line, all)
 		}

@@ -43,9 +43,10 @@ var marks = []struct {
 	line Line
 }{
 	{"exceeds the maximum allowed length", Rejected},
+	{"exceeds the maximum number of tokens", Rejected},
 	{"ReqTimeStats(", TimeStats},
-	{"kv_canary", CanaryViolation},
-	{"handoff checksum", Checksum},
+	{"kv_canary violation", CanaryViolation},
+	{"KV checksum mismatch", Checksum},
 	{"Deferred KV release for room", DeferredRelease},
 	{"Context corruption detected", Corruption},
 	{"max_total_num_tokens=", Pool},
@@ -91,10 +92,15 @@ func (p *Parser) Read(line string) {
 	}
 }
 
-// rejected: "Input length (N tokens) exceeds the maximum allowed length (M tokens)".
+// rejected: "Input length (N tokens) exceeds the maximum allowed length (M tokens)…,
+// self.rid='…'", and of a door "Request RID exceeds the maximum number of tokens: N > M".
 func (p *Parser) rejected(line string) {
 	f := lifecycle.Fact{Ev: lifecycle.RequestRejected, HTTPStatus: 400, Reason: "the input is longer than the log says is allowed"}
-	if f.Req, f.Room = name(line, "rid="), room(line); f.Req != "" || f.Room != "" {
+	f.Req, f.Room = name(line, "rid="), room(line)
+	if at := strings.Index(line, "Request "); f.Req == "" && at >= 0 {
+		f.Req = name(line[at:], "Request ")
+	}
+	if f.Req != "" || f.Room != "" {
 		if f.Req == "" {
 			f.Req = "room-" + f.Room
 		}

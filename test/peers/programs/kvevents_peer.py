@@ -28,9 +28,22 @@ class SGStored(msgspec.Struct, array_like=True, omit_defaults=True, tag="BlockSt
     extra: Optional[dict[str, str]] = None
 
 
+class SGMapStored(msgspec.Struct, omit_defaults=True, tag="BlockStored"):
+    """The same in 0.5.23: maps."""
+
+    block_hashes: list[int]
+    parent_block_hash: Optional[int]
+    token_ids: list[int]
+    block_size: int
+    lora_id: Optional[int]
+    medium: Optional[str] = None
+    cache_salt: Optional[str] = None
+    session_id: Optional[str] = None
+
+
 class SGBatch(msgspec.Struct, array_like=True, omit_defaults=True):
     ts: float
-    events: list[SGStored]
+    events: list[Any]
     attn_dp_rank: Optional[int] = None
 
 
@@ -75,6 +88,8 @@ def batch(req):
     if form == "sglang":
         extra = {"cache_salt": salt} if salt else None
         return SGBatch(1.5, [SGStored(hashes, parent, TOKENS, 3, None, "GPU", extra)], 0)
+    if form == "sglang-map":
+        return SGBatch(1.5, [SGMapStored(hashes, parent, TOKENS, 3, None, "GPU", salt, "s")], 0)
     if form == "sglang-old":
         return SGBatch(1.5, [SGStored(hashes, parent, TOKENS, 3, None)])
     keys = [(salt,)] + [None] * (len(hashes) - 1) if salt else None

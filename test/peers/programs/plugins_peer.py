@@ -39,9 +39,9 @@ class Registry:
         cls.hooks[target] = fn
 
     @classmethod
-    def call(cls, end, *args):
+    def call(cls, end, *args, **named):
         [fn] = [fn for target, fn in cls.hooks.items() if target.endswith("." + end)]
-        return fn(lambda *a: "original", *args)
+        return fn(lambda *a, **n: "original", *args, **named)
 
 
 class KVCacheManager:
@@ -75,7 +75,7 @@ def load_sglang(req):
     from kvwitness_plugins import sglang
 
     assert sglang.register() is not None
-    assert set(Registry.hooks) == set(sglang.TARGETS)
+    assert set(Registry.hooks) == {*sglang.TARGETS, sglang.SENT}
 
 
 def load_vllm(req):
@@ -105,7 +105,9 @@ def main():
         elif op == "abort":
             answer["returned"] = Registry.call("set_finish_with_abort", Thing(bootstrap_room=req["room"]), "a text that is nobody's business")
         elif op == "status":
-            answer["returned"] = Registry.call("sync_status_to_decode_endpoint", conn, "10.0.0.2", 4711, req["room"], req["status"], 0)
+            answer["returned"] = Registry.call(
+                "send_kv_status_message", conn, targets=[("10.0.0.2", 4711)], bootstrap_room=req["room"], status=req["status"]
+            )
         elif op == "commit":
             decode_req = Thing(req=Thing(bootstrap_room=req["room"]), kv_receiver=Thing(bootstrap_addr="10.0.0.1:8998"))
             answer["returned"] = Registry.call("_commit_transfer_to_req", None, decode_req)
