@@ -1,0 +1,169 @@
+package dashboards
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const chart = deploy + "helm/kvwitness/"
+
+// rendered are the chart's manifests by kind, rendered by Go's own templates with the
+// few functions of Helm that the chart uses. Helm itself is not run here.
+func rendered(t *testing.T, change func(values map[string]any)) map[string]map[string]any {
+	t.Helper()
+	var values map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, chart+"values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(values)
+	}
+	functions := template.FuncMap{
+		"toYaml": func(v any) (string, error) {
+			text, err := yaml.Marshal(v)
+			return strings.TrimSuffix(string(text), "\n"), err
+		},
+		"nindent": func(n int, text string) string {
+			return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
+		},
+		"quote": func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
+		"join": func(by string, all []any) string {
+			return strings.Join(slices.Collect(func(yield func(string) bool) {
+				for _, v := range all {
+					if !yield(fmt.Sprint(v)) {
+						return
+					}
+				}
+			}), by)
+		},
+	}
+	files, err := filepath.Glob(chart + "templates/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d templates: %v", len(files), err)
+	}
+	all := map[string]map[string]any{}
+	for _, path := range files {
+		parsed, err := template.New(filepath.Base(path)).Option("missingkey=error").Funcs(functions).Parse(read(t, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := parsed.Execute(&out, map[string]any{"Values": values, "Release": map[string]any{"Name": "kvw"}}); err != nil {
+			t.Fatal(err)
+		}
+		var manifest map[string]any
+		if err := yaml.Unmarshal(out.Bytes(), &manifest); err != nil {
+			t.Fatalf("%s: %v\n%s", path, err, out.String())
+		}
+		if manifest != nil {
+			all[manifest["kind"].(string)] = manifest
+		}
+	}
+	return all
+}
+
+// at follows keys and indices into a manifest.
+func at(t *testing.T, v any, keys ...any) any {
+	t.Helper()
+	for _, k := range keys {
+		switch k := k.(type) {
+		case string:
+			v = v.(map[string]any)[k]
+		case int:
+			v = v.([]any)[k]
+		}
+		if v == nil {
+			t.Fatalf("there is no %v of %v", k, keys)
+		}
+	}
+	return v
+}
+
+// Promise: the chart's pod has no rights, no token of the API and bounds, and its
+// settings are those that the sidecar takes.
+func TestTheChartGivesNoRightsAndSettingsThatAreAccepted(t *testing.T) {
+	all := rendered(t, func(values map[string]any) {
+		values["alertmanagers"] = []any{"http://a:9093", "http://b:9093"}
+		values["serviceMonitor"].(map[string]any)["enabled"] = true
+	})
+	want := []string{"ConfigMap", "DaemonSet", "NetworkPolicy", "Service", "ServiceMonitor"}
+	if kinds := slices.Sorted(maps.Keys(all)); !slices.Equal(kinds, want) {
+		t.Fatalf("kinds %v", kinds)
+	}
+	pod := at(t, all["DaemonSet"], "spec", "template", "spec")
+	container := at(t, pod, "containers", 0)
+	for _, c := range []struct {
+		got, want any
+	}{
+		{pod.(map[string]any)["automountServiceAccountToken"], false},
+		{at(t, pod, "securityContext", "runAsNonRoot"), true},
+		{at(t, container, "securityContext", "capabilities", "drop", 0), "ALL"},
+		{container.(map[string]any)["securityContext"].(map[string]any)["allowPrivilegeEscalation"], false},
+		{at(t, container, "securityContext", "readOnlyRootFilesystem"), true},
+		{at(t, container, "resources", "limits", "memory"), "512Mi"},
+	} {
+		if c.got != c.want {
+			t.Errorf("%v, want %v", c.got, c.want)
+		}
+	}
+	text, err := yaml.Marshal(all["DaemonSet"])
+	if err != nil || strings.Contains(string(text), "privileged: true") || strings.Contains(string(text), "add:") || strings.Contains(string(text), "hostPID") {
+		t.Errorf("it asks for rights: %v\n%s", err, text)
+	}
+	path := filepath.Join(t.TempDir(), "kvwitness.yaml")
+	write(t, path, at(t, all["ConfigMap"], "data", "kvwitness.yaml").(string))
+	cmd := exec.CommandContext(t.Context(), bin(t, "kvwitness"), "config", "--config", path)
+	cmd.Env = append(os.Environ(), "KVWITNESS_NODE=n", "KVWITNESS_ALERT_LABELS="+at(t, container, "env", 1, "value").(string))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "http://a:9093,http://b:9093") || !strings.Contains(string(out), "cluster=example,model=example-70b") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Promise: the schema knows every value that there is, and refuses all others.
+func TestTheChartsSchemaRefusesUnknownKeys(t *testing.T) {
+	var values, schema map[string]any
+	if err := yaml.Unmarshal([]byte(read(t, chart+"values.yaml")), &values); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(read(t, chart+"values.schema.json")), &schema); err != nil {
+		t.Fatal(err)
+	}
+	var same func(path string, values, schema map[string]any)
+	same = func(path string, values, schema map[string]any) {
+		known, isClosed := schema["properties"].(map[string]any)
+		if !isClosed {
+			return // a map of the user's own
+		}
+		if schema["additionalProperties"] != false {
+			t.Errorf("%s lets in unknown keys", path)
+		}
+		for key, value := range values {
+			of, ok := known[key].(map[string]any)
+			if !ok {
+				t.Errorf("the schema does not know %s%s", path, key)
+				continue
+			}
+			if inner, nested := value.(map[string]any); nested {
+				same(path+key+".", inner, of)
+			}
+		}
+		for key := range known {
+			if _, there := values[key]; !there {
+				t.Errorf("values.yaml does not show %s%s", path, key)
+			}
+		}
+	}
+	same("", values, schema)
+}
