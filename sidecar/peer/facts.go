@@ -117,8 +117,22 @@ func (s *session) observation(ctx context.Context, f *lifecycle.Fact) (End, erro
 			return TooMuch, errTooMuch
 		}
 		s.covered[p] = struct{}{}
+		if f.Complete {
+			s.sees(f)
+			return 0, nil
+		}
 	}
 	return s.put(ctx, s.seen.PutAt, f)
+}
+
+// sees: the peer's probe sees all of a path, from now on. From now on too time passes
+// only as far as that probe has come: the peer has said how far, or will with the next
+// mark.
+func (s *session) sees(f *lifecycle.Fact) {
+	s.seen.Reached(s.come)
+	s.live.Store(true)
+	s.seen.Interject(s.told.Nanoseconds(), f)
+	s.count.taken.Add(1)
 }
 
 // put hands a fact to the judge's intake, which takes it in time or not at all.

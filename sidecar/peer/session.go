@@ -324,7 +324,7 @@ func (s *session) marked(come, reached int64) (End, error) {
 		r.src.Heard(s.come)
 	}
 	if reached == 0 {
-		s.live.Store(false)
+		s.unsee("the peer has no probe")
 		return 0, nil
 	}
 	at := reached - s.told.Nanoseconds()
@@ -336,13 +336,20 @@ func (s *session) marked(come, reached int64) (End, error) {
 	return 0, nil
 }
 
-// lose tells the judge that the peer is out of sight.
-func (s *session) lose(end End) {
-	why := "the connection to " + s.cfg.Name + " ended: " + end.String()
+// unsee tells the judge that nobody sees what the peer's engines write here, and then
+// lets time pass without the peer's probe.
+func (s *session) unsee(why string) {
 	for p := range s.covered {
 		s.seen.Interject(0, noSight(0, s.cfg.Node, p, why))
 	}
+	clear(s.covered)
 	s.live.Store(false)
+}
+
+// lose tells the judge that the peer is out of sight.
+func (s *session) lose(end End) {
+	why := "the connection to " + s.cfg.Name + " ended: " + end.String()
+	s.unsee(why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, r := range s.remotes {

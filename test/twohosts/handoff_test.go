@@ -178,7 +178,12 @@ func TestTwoNodesFindWhatNeitherFindsAlone(t *testing.T) {
 	if found := kinds(findings(t, aloneA)); strings.Contains(found, "release") {
 		t.Errorf("prefill's node alone found %s", found)
 	}
-	verdicts, err := aloneB.Verdicts(0)
+	var verdicts []live.Judged
+	err = live.Await("decode's node alone judges", func() bool {
+		p.ask()
+		verdicts, err = aloneB.Verdicts(0)
+		return err != nil || len(verdicts) > 0
+	})
 	if err != nil || len(verdicts) == 0 || slices.ContainsFunc(verdicts, func(v live.Judged) bool { return v.Said.Verdict != "unwitnessed" }) {
 		t.Errorf("decode's node alone judges %+v, %v", verdicts, err)
 	}
