@@ -48,6 +48,8 @@ func (p *sampler) memory(d *nvml.Device, handle driver.Device) {
 	case !note(d, call, r):
 	case m.Total == 0, m.Total == blank: // no GPU has none: it was not read
 		d.State, d.Call = nvml.Blank, call
+	case m.Used == 0 && len(p.xids[d.UUID]) > 0: // nor is none of it used, after an error
+		d.State, d.Call = nvml.Blank, call
 	case m.Used != blank && m.Used > m.Total:
 		d.State, d.Call, d.Said = nvml.Disputed, call, "more is used than there is"
 	default:

@@ -253,10 +253,22 @@ func TestErrorsOfAGPUAreCounted(t *testing.T) {
 		s, err := child.Next()
 		must(t, err)
 		if slices.Equal(s.Devices[0].XIDs, []nvml.XID{{Code: 79, Count: 2}, {Code: 13, Count: 1}}) {
-			return
+			break
 		}
 		if time.Now().After(until) {
 			t.Fatalf("%+v", s.Devices[0].XIDs)
+		}
+	}
+	// After an error, 0 is no number.
+	must(t, own.Answer(mock.Script{fmt.Sprintf("gpu GPU-a %d 0", 80*gib)}))
+	for until := time.Now().Add(time.Minute); ; {
+		s, err := child.Next()
+		must(t, err)
+		if d := s.Devices[0]; len(s.Devices) == 1 && d.State == nvml.Blank && d.Used == nil {
+			return
+		}
+		if time.Now().After(until) {
+			t.Fatalf("%+v", s.Devices)
 		}
 	}
 }

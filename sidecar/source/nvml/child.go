@@ -122,16 +122,20 @@ func (c *Child) Next() (*Sample, error) {
 // Close ends the helper. stuck reports that it did not end: its threads hang in the
 // kernel. Ended then tells when it does. An error is how the helper ended.
 func (c *Child) Close() (stuck bool, err error) {
-	err = errors.Join(c.in.Close(), c.out.Close())
+	err = c.in.Close()
+	// What it still says is read, so that it need not wait, or die of a closed pipe.
+	if deadline := c.out.SetReadDeadline(time.Time{}); deadline == nil {
+		go func() { _, _ = io.Copy(io.Discard, c.out) }()
+	}
 	for _, end := range [...]func() error{func() error { return nil }, c.cmd.Process.Kill} {
 		_ = end() // it may have ended by itself
 		select {
 		case <-c.ended:
-			return false, errors.Join(err, c.err)
+			return false, errors.Join(err, c.out.Close(), c.err)
 		case <-time.After(stopTimeout):
 		}
 	}
-	return true, err
+	return true, errors.Join(err, c.out.Close())
 }
 
 // Ended is closed once the helper is gone.
