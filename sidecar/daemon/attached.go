@@ -31,8 +31,10 @@ type AttachedState struct {
 func (d *Daemon) attach(ctx context.Context, e *config.Engine, done *sync.WaitGroup) *attached {
 	a := &attached{}
 	if e.KVEvents != "" {
+		// An instance of its own: it begins anew at other times than what is said over
+		// HTTP of the engine's pools.
 		f, err := kvevents.New(kvevents.Config{
-			Name: e.Name, Node: d.node, Events: e.KVEvents, Replay: e.KVReplay, Ranks: e.Ranks(), Now: now,
+			Name: e.Name + "/kv", Node: d.node, Events: e.KVEvents, Replay: e.KVReplay, Ranks: e.Ranks(), Now: now,
 		}, d.in)
 		if err != nil {
 			d.log.Error("KV events cannot be followed", "engine", e.Name, "error", err)

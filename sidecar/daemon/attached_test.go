@@ -63,6 +63,9 @@ func TestAnUnchangedEngineIsSeenByAllThatItTells(t *testing.T) {
 		s := tb.get("/api/v1/state")
 		return strings.Contains(s, `"deferred_release":1`) && strings.Contains(s, `"time_stats":2`)
 	})
+	if all := tb.get("/api/v1/findings"); strings.Contains(all, `"blind"`) || !strings.Contains(all, `"prefill-0/kv"`) {
+		t.Errorf("findings: %s", all)
+	}
 	m := tb.get("/metrics")
 	for _, line := range []string{`kvwitness_log_lines_total{engine="prefill-0",line="deferred_release"} 1`, `kvwitness_kv_event_crossings_total{engine="prefill-0"}`, `kvwitness_kv_events_total{engine="prefill-0",event="bad"} 0`} {
 		if !strings.Contains(m, line) {

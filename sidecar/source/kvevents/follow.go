@@ -32,7 +32,7 @@ var ErrEndpoint = errors.New("want tcp://HOST:PORT; rank n is at PORT+n")
 
 // Config says whose events to follow.
 type Config struct {
-	Name, Node string // the engine, as facts are about it, and where it runs
+	Name, Node string // the instance that facts are about, and where it runs
 	// Events and Replay are the endpoints of rank 0; Replay may be "": what was
 	// missed is then gone.
 	Events, Replay string
