@@ -69,6 +69,11 @@ func TestWhatIsInterjectedComesBeforeWhatWaited(t *testing.T) {
 	if len(tb.taken) != 3 || tb.taken[0].Pool != "first" || tb.taken[1].Pool != "second" || tb.taken[2].Inst != "here" {
 		t.Fatalf("taken %v", tb.taken)
 	}
+	later := tb.now.Load() + 5*ms
+	far.InterjectFrom(later, 7, &lifecycle.Fact{Inst: "far"})
+	if tb.pass(20); len(tb.taken) != 4 || tb.taken[3].T <= later {
+		t.Errorf("what holds from later on is dated %d", tb.taken[len(tb.taken)-1].T)
+	}
 	if tb.taken[0].T >= tb.taken[1].T || tb.taken[1].T-7 >= tb.taken[2].T {
 		t.Errorf("at %d, %d and %d", tb.taken[0].T, tb.taken[1].T, tb.taken[2].T)
 	}

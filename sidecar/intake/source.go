@@ -2,6 +2,7 @@ package intake
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 	"unsafe"
@@ -121,10 +122,16 @@ func (s *Source) PutAt(ctx context.Context, f *lifecycle.Fact, at int64) bool {
 // has come to: the judge takes them before whatever comes later. It dates them, on
 // a clock that is ahead of this node's by offset, in ns.
 func (s *Source) Interject(offset int64, facts ...*lifecycle.Fact) {
+	s.InterjectFrom(math.MinInt64, offset, facts...)
+}
+
+// InterjectFrom is Interject for facts that hold from no earlier than that, in ns of
+// this node's clock.
+func (s *Source) InterjectFrom(earliest, offset int64, facts ...*lifecycle.Fact) {
 	now := s.in.cfg.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := max(s.came, s.last, now-s.in.cfg.Behind.Nanoseconds())
+	at := max(s.came, s.last, earliest, now-s.in.cfg.Behind.Nanoseconds())
 	for _, f := range facts {
 		at++ // of one time they would have no order
 		f.T = at + offset

@@ -125,13 +125,15 @@ func (s *session) observation(ctx context.Context, f *lifecycle.Fact) (End, erro
 	return s.put(ctx, s.seen.PutAt, f)
 }
 
-// sees: the peer's probe sees all of a path, from now on. From now on too time passes
-// only as far as that probe has come: the peer has said how far, or will with the next
-// mark.
+// sees: the peer's probe sees all of a path. That counts from now on, and from when the
+// peer says, whichever is later: what it saw before was not handed on. From now on too
+// time passes only as far as that probe has come: the peer has said how far, or will with
+// the next mark.
 func (s *session) sees(f *lifecycle.Fact) {
 	s.seen.Reached(s.come)
 	s.live.Store(true)
-	s.seen.Interject(s.told.Nanoseconds(), f)
+	r, _ := s.clock.Read(s.cfg.Now())
+	s.seen.InterjectFrom(f.T-s.told.Nanoseconds()+2*r.Error.Nanoseconds(), s.told.Nanoseconds(), f)
 	s.count.taken.Add(1)
 }
 

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// firstRetry is how soon a peer is dialled again; it doubles up to longestRetry,
-	// and begins anew after a connection that held for steady.
-	firstRetry   = 200 * time.Millisecond
-	longestRetry = 5 * time.Second
+	// DefaultRetry is how soon a peer is dialled again; it doubles up to retryGrowth
+	// times that, and begins anew after a connection that held for steady.
+	DefaultRetry = 200 * time.Millisecond
+	retryGrowth  = 25
 	steady       = 10 * time.Second
 )
 
@@ -35,6 +35,8 @@ type LinkConfig struct {
 	In      *intake.Intake
 	// Patience is how old what a peer says may be before the peer is out of sight.
 	Patience time.Duration
+	// Retry is how soon the peer is dialled again at first. Default DefaultRetry.
+	Retry time.Duration
 	// Pages bounds the pools of one instance of the peer.
 	Pages int
 	// Own are the instances of this node's engines.
@@ -70,6 +72,9 @@ func NewLink(cfg LinkConfig) (*Link, error) {
 	if err := cfg.Secret.Allowed(cfg.Address); err != nil {
 		return nil, err
 	}
+	if cfg.Retry <= 0 {
+		cfg.Retry = DefaultRetry
+	}
 	l := &Link{cfg: cfg, status: Status{Name: cfg.Name}, remotes: map[string]*remote{}, changed: make(chan struct{}, 1)}
 	l.seen = cfg.In.OpenRemote("", queueBytes, func() intake.Standing {
 		if l.live.Load() {
@@ -90,7 +95,7 @@ func (l *Link) Changed() {
 
 // Run keeps a connection until ctx ends.
 func (l *Link) Run(ctx context.Context) {
-	pause := firstRetry
+	pause := l.cfg.Retry
 	for {
 		begun := time.Now()
 		end, err := l.connect(ctx)
@@ -98,7 +103,7 @@ func (l *Link) Run(ctx context.Context) {
 			return
 		}
 		if time.Since(begun) > steady {
-			pause = firstRetry
+			pause = l.cfg.Retry
 		}
 		l.note(end, err, pause)
 		select {
@@ -106,7 +111,7 @@ func (l *Link) Run(ctx context.Context) {
 			return
 		case <-time.After(pause):
 		}
-		pause = min(2*pause, longestRetry)
+		pause = min(2*pause, retryGrowth*l.cfg.Retry)
 	}
 }
 

@@ -33,7 +33,7 @@ func TestABadLinkAccusesNobody(t *testing.T) {
 	p := newPair(t, false)
 	p.keepLooking()
 	m := newMiddle(t, p.server.Addr().String())
-	p.link = p.b.dial(m.address, func(c *LinkConfig) { c.Patience = patience })
+	p.link = p.b.dial(m.address, func(c *LinkConfig) { c.Patience, c.Retry = patience, 5*time.Millisecond })
 	p.sight()
 	await(t, "the receiver's instance at the sender's node", p.metTheirs)
 	p.covers()

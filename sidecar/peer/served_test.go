@@ -115,6 +115,18 @@ func TestSightCountsOnlyAsFarAsItHasCome(t *testing.T) {
 	if low := take(); now-low > second || len(taken) != 1 || !taken[0].Complete || taken[0].T <= from {
 		t.Errorf("%v behind, taken %v", time.Duration(now-low), taken)
 	}
+	// Nor does it count from before the peer handed on what it saw.
+	f.T = now + int64(20*time.Millisecond)
+	if _, err := s.fact(t.Context(), f.AppendMsgpack(nil)); err != nil {
+		t.Fatal(err)
+	}
+	now += second
+	if _, err := s.marked(now, now); err != nil {
+		t.Fatal(err)
+	}
+	if take(); len(taken) != 2 || taken[1].T < f.T {
+		t.Errorf("sight counts from %d on, which is said to be from %d", taken[len(taken)-1].T, f.T)
+	}
 	taken = nil
 	if _, err := s.marked(now, 0); err != nil {
 		t.Fatal(err)
