@@ -55,7 +55,7 @@ type Runbook struct {
 
 // Rules are all alerts, the gravest first.
 func Rules() []Rule {
-	return slices.Concat(findings(), absence(), unseen(), losses(), pressure(), evidence(), settings())
+	return slices.Concat(findings(), absence(), unseen(), gpus(), losses(), pressure(), evidence(), settings())
 }
 
 // lines is PromQL over several lines, so that the file is readable.
