@@ -299,3 +299,18 @@ func TestALibraryThatLacksFunctionsIsReadAsFarAsItGoes(t *testing.T) {
 		}
 	}
 }
+
+// Built without cgo, the command says that it cannot ask, and is all that is missing.
+func TestWithoutCgoItSaysThatItCannotAsk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), nvml.Command)
+	build := exec.Command("go", "build", "-o", path, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(path).Output()
+	s, decodeErr := nvml.Decode(bytes.TrimSpace(out))
+	if err == nil || decodeErr != nil || s.State != nvml.NotBuilt || s.State.Remedy() == "" {
+		t.Errorf("%v, %v, %s", err, decodeErr, out)
+	}
+}

@@ -97,7 +97,7 @@ func (g *gpus) reading(r *metrics.Reading) {
 	}
 	known := map[string]bool{}
 	for _, i := range g.account.Instances {
-		known[i.Instance] = i.Why == "" && status.State == nvml.OK
+		known[i.Instance] = i.Seen && status.State == nvml.OK
 	}
 	r.Covered[lifecycle.NVML] = known
 }

@@ -59,11 +59,11 @@ func (o *Owners) Take(s *Sample, claims []Claim, open bool) (a Account, facts []
 	for i := range claims {
 		c := &claims[i]
 		usages, why := o.usages(s, list, c, claims)
-		one := InstanceAccount{Instance: c.Instance, Why: why}
+		one := InstanceAccount{Instance: c.Instance, Seen: usages != nil, Why: why}
+		for _, u := range usages {
+			one.Held += u.bytes
+		}
 		if why == "" {
-			for _, u := range usages {
-				one.Held += u.bytes
-			}
 			facts = append(facts, o.say(s, c, usages)...)
 		}
 		a.Instances = append(a.Instances, one)
@@ -77,8 +77,8 @@ func (o *Owners) Take(s *Sample, claims []Claim, open bool) (a Account, facts []
 	return a, facts
 }
 
-// usages are what an instance's named processes hold, with those that they started;
-// why is what keeps it from being known.
+// usages are what an instance's named processes hold, with those that they started,
+// nil where that is not seen; why is what keeps it from being told.
 func (o *Owners) usages(s *Sample, list []*holding, c *Claim, claims []Claim) (all []usage, why string) {
 	last := o.last[c.Instance]
 	if last == nil {

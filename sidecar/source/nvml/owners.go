@@ -76,8 +76,9 @@ type Account struct {
 // InstanceAccount is what is known of an instance.
 type InstanceAccount struct {
 	Instance string
-	Held     uint64 // bytes, where Why is empty
-	Why      string // nothing is concluded of it
+	Held     uint64 // bytes, where they are Seen
+	Seen     bool   // all that its processes hold
+	Why      string // nothing is concluded of it, and why
 }
 
 // holding is a process on a device.

@@ -323,7 +323,7 @@ func TestAPoolThatSleepsIsNoMismatch(t *testing.T) {
 	for range 5 {
 		n.claims[0].Used = used // which grows by one: it stays the same
 		a, facts := n.once(nil)
-		if n.want(a, facts); !strings.Contains(why(a), "sleeps") {
+		if n.want(a, facts); !strings.Contains(why(a), "sleeps") || !a.Instances[0].Seen || a.Instances[0].Held != gib {
 			t.Errorf("%+v", a)
 		}
 	}
@@ -381,7 +381,7 @@ func TestWhatIsNotSeenIsNotZero(t *testing.T) {
 		n.take()
 		change(n)
 		n.claims[0].Bytes = 70 * gib
-		if a, facts := n.take(); facts != nil || why(a) == "" {
+		if a, facts := n.take(); facts != nil || why(a) == "" || a.Instances[0].Seen {
 			t.Errorf("%s: said %q", what, said(facts))
 		}
 	}
