@@ -10,7 +10,8 @@ type activity struct {
 	source  bool
 	closed  bool // its transfer is known to be over
 	filled  bool // it was written when that generation ended
-	settled bool // filled is meant
+	local   bool // and locally
+	settled bool // filled and local are meant
 	implied bool // its receiver named no pages, and bytes came
 	pieces  bool // it had pieces of regions, in pool.frags
 }

@@ -90,7 +90,7 @@ func (l *Ledger) generationEnds(pl *pool, p *page) {
 		rec := &pl.acts[a]
 		rec.closed = rec.closed || !l.of(rec).open()
 		if !unseen && rec.born == p.born && !rec.settled {
-			rec.settled, rec.filled = true, p.written()
+			rec.settled, rec.filled, rec.local = true, p.written(), p.flags&local != 0
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 		}
 		pages := max(int64(len(named)), int64(len(owed.pages))+owed.unnamed)
 		for _, o := range named {
-			if p := &pl.pages[o.at]; p.born <= o.tick && p.flags&local != 0 {
+			if l.writtenLocally(h, pl, o) {
 				pages--
 			}
 		}
@@ -169,12 +169,30 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 
 // filledThen is whether an owed page was written when its generation ended.
 func (l *Ledger) filledThen(h *handoff, pl *pool, o owing) (filled, known bool) {
-	for a := pl.pages[o.at].act; a != 0; a = pl.acts[a].next {
-		if rec := &pl.acts[a]; l.of(rec).into == h && !rec.source && rec.born <= o.tick && rec.settled {
-			return rec.filled, true
-		}
+	if rec := l.endedFor(h, pl, o); rec != nil {
+		return rec.filled, true
 	}
 	return false, false
+}
+
+// writtenLocally is whether an owed page was written locally, in the generation in
+// which it is owed.
+func (l *Ledger) writtenLocally(h *handoff, pl *pool, o owing) bool {
+	if p := &pl.pages[o.at]; p.born <= o.tick {
+		return p.flags&local != 0
+	}
+	rec := l.endedFor(h, pl, o)
+	return rec != nil && rec.local
+}
+
+// endedFor is what is remembered of an owed page whose generation has ended.
+func (l *Ledger) endedFor(h *handoff, pl *pool, o owing) *activity {
+	for a := pl.pages[o.at].act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; l.of(rec).into == h && !rec.source && rec.born <= o.tick && rec.settled {
+			return rec
+		}
+	}
+	return nil
 }
 
 // shortageStaged compares bytes: what arrives in a staged pool is seen, but not

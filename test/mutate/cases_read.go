@@ -22,6 +22,12 @@ var casesRead = []mutant{
 		new: `pl.Path == lifecycle.PathStaged && h.covered() {`,
 	},
 	{
+		rule: "case-01", clause: "staged-local-then", file: "short_handoff.go",
+		off: "a page that was written locally is owed no bytes, though it was handed out again",
+		old: `return rec != nil && rec.local`,
+		new: `return false && rec.local`,
+	},
+	{
 		rule: "case-02", clause: "regions-known", file: "pool.go",
 		off: "writes are seen only in pools whose regions are known",
 		old: `return pl.Path == lifecycle.PathDirect && pl.direct > 0 }`,
