@@ -5,7 +5,7 @@ import "slices"
 var node = Board{
 	UID: "kvwitness-node", Title: "kvwitness: Node", oneNode: true,
 	About: "One sidecar: what it sees of its engines, what it loses, how full it is, and what it costs.",
-	rows:  slices.Concat(nodeSight, nodePages, nodeJudge, nodeGPUs, nodeCost),
+	rows:  slices.Concat(nodeSight, nodePages, nodeJudge, nodeMore, nodeGPUs, nodeCost),
 }
 
 // per is a rate of the node's own series.

@@ -15,8 +15,8 @@ import (
 const (
 	fleetNodes    = 1000
 	nodeEngines   = 8 // one for each GPU
-	maxNodeSeries = 2400
-	maxRecorded   = 1100 * fleetNodes
+	maxNodeSeries = 3000
+	maxRecorded   = 1200 * fleetNodes
 )
 
 // values is how many values a label can have on one node.
@@ -86,20 +86,29 @@ func recordedSeries(t *testing.T, r alert.Recording, of map[string]*metrics.Def)
 		case "le":
 			n *= 12
 		default:
-			n *= most(of, name)
+			n *= most(of, name, r.Name)
 		}
 	}
 	return n
 }
 
-// most is how many values the label of that name has at most, in any metric.
-func most(of map[string]*metrics.Def, name string) (n int) {
+// most is how many values the label of that name has at most, in the metric that the
+// recording is named for, or else in any.
+func most(of map[string]*metrics.Def, name, recording string) (n int) {
+	any := 0
 	for _, d := range of {
 		for _, l := range d.Labels {
-			if l.Name == name {
+			if l.Name != name {
+				continue
+			}
+			any = max(any, values(l))
+			if strings.Contains(recording, ":"+strings.TrimSuffix(d.Name, "_total")+":") {
 				n = max(n, values(l))
 			}
 		}
+	}
+	if n == 0 {
+		return any
 	}
 	return n
 }
