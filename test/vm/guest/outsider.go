@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -24,9 +26,16 @@ const (
 // machine goes over hundreds of thousands of instructions.
 const longest = 15 * time.Minute
 
-// unhurried are a sidecar's settings for an emulated machine, on which facts come
-// late: late ones are as good as not seen.
-var unhurried = []string{"sidecar", "--listen", "127.0.0.1:0", "--poll", "500ms", "--slack", "250ms", "--live-settle", "3s", "--events-dir", eventsDir}
+// settle is how long the sidecar waits for facts, which come late on an emulated
+// machine: late ones are as good as not seen. How long it took to boot says how busy
+// the real one is.
+var settle = sync.OnceValue(func() time.Duration {
+	const least, share = 3 * time.Second, 8
+	text, _ := os.ReadFile("/proc/uptime") // it is there, or the least will do
+	up, _, _ := strings.Cut(string(text), " ")
+	seconds, _ := strconv.ParseFloat(up, 64)
+	return max(least, time.Duration(seconds*float64(time.Second)/share)).Round(time.Second)
+})
 
 // outsider is a sidecar that watches from outside. All checks share it, and it is
 // started before the first: to load its programs takes the emulated machine long.
@@ -34,8 +43,9 @@ var outsider = sync.OnceValues(func() (*live.Sidecar, error) {
 	if err := os.WriteFile(settingsFile, []byte("engines: ''\n"), 0o600); err != nil {
 		return nil, err
 	}
-	args := append([]string{"--watch", "exe=" + filepath.Join(programs, "kvengine"), "--config", settingsFile}, unhurried[1:]...)
-	p, err := live.Start(filepath.Join(programs, "kvwitness"), "watching", append(unhurried[:1:1], args...)...)
+	p, err := live.Start(filepath.Join(programs, "kvwitness"), "watching", "sidecar", "--listen", "127.0.0.1:0", "--poll", "500ms",
+		"--slack", "250ms", "--live-settle", settle().String(), "--events-dir", eventsDir,
+		"--watch", "exe="+filepath.Join(programs, "kvengine"), "--config", settingsFile)
 	if err != nil {
 		return nil, err
 	}
