@@ -391,7 +391,10 @@ func (l *Ledger) firstRead(c *call) {
 	h.judging = true
 }
 
-func (h *handoff) lacksAny(l *Ledger) bool { return len(l.shortage(h).pages) > 0 }
+func (h *handoff) lacksAny(l *Ledger) bool {
+	s := l.shortage(h)
+	return len(s.pages)+len(s.staged) > 0
+}
 
 // owesAny reports whether a read names a page that the handoff owes.
 func (h *handoff) owesAny(l *Ledger, c *call) bool {

@@ -60,7 +60,7 @@ func (l *Ledger) layoutMismatch(inst *instance, a, b *pool) {
 		claim = append(claim, fmt.Sprintf("%s %v", what, x))
 		seen = append(seen, fmt.Sprintf("%s %v on %s", what, y, b.inst.name))
 	}
-	if a.PageTokens != b.PageTokens {
+	if a.PageTokens != b.PageTokens && a.saysTokens() && b.saysTokens() {
 		differ("page tokens", a.PageTokens, b.PageTokens)
 	}
 	if x, y := dtype(a.DType), dtype(b.DType); x != "" && y != "" && x != y {
@@ -91,7 +91,7 @@ func dtype(name string) string {
 
 // perHead is bytes of one token, layer and head; 0 where not all is said.
 func perHead(pl *pool) float64 {
-	if pl.PageBytes == 0 || !pl.Layers.Has || pl.KVHeads == 0 {
+	if pl.PageBytes == 0 || !pl.saysTokens() || !pl.Layers.Has || pl.KVHeads == 0 {
 		return 0
 	}
 	return float64(pl.PageBytes) / float64(pl.PageTokens) / float64(pl.Layers.V.Count) / float64(pl.KVHeads)

@@ -55,6 +55,13 @@ func (pl *pool) promises(ev lifecycle.Ev) bool {
 // lands there, and where they lie is known.
 func (pl *pool) shows() bool { return pl.Path == lifecycle.PathDirect && pl.direct > 0 }
 
+// manyTokens stands for the tokens of a page where nobody said them: more than a
+// prompt has, so that no count of tokens asks for a page beyond those that were named.
+const manyTokens = 1 << 30
+
+// saysTokens reports whether it is known how many tokens a page has.
+func (pl *pool) saysTokens() bool { return pl.PageTokens != manyTokens }
+
 // capacity is how many tokens the pool can hold.
 func (pl *pool) capacity() int64 { return (int64(len(pl.pages)) - pl.nulls) * pl.PageTokens }
 
@@ -79,6 +86,9 @@ func (l *Ledger) openPool(inst *instance, f *lifecycle.Fact) *pool {
 	pl := &pool{
 		PoolSpec: *s, name: f.Pool, index: int32(len(inst.pools)), inst: inst,
 		pages: make([]page, s.Pages), openedAt: f.T, acts: make([]activity, 1), frags: map[uint32][]frag{},
+	}
+	if s.PageTokens == 0 {
+		pl.PageTokens = manyTokens
 	}
 	l.pools++
 	l.pages += int(s.Pages)

@@ -241,6 +241,9 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 		b.say(pp.claim, pp.seen)
 	}
 	if pr.into != nil {
+		if pr.short.staged != nil {
+			pr.short.staged = l.shortage(pr.into).staged // what was written locally in its step is owed no bytes
+		}
 		l.conclude(pr.into, pr.short, pr.t, pr.node)
 	}
 	l.settleAt(pr.t, pr.node)

@@ -118,6 +118,12 @@ var casesRead = []mutant{
 		new: `pr.lost || pr.into.judged || !pr`,
 	},
 	{
+		rule: "case-09", clause: "staged-in-step", file: "stale_read.go",
+		off: "what is written locally in the step of the read that judges is owed no bytes",
+		old: `if pr.short.staged != nil {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-10", clause: "gap-lifts-rejection", file: "sight.go",
 		off: "in a gap who rejected may have admitted again",
 		old: `r.room.forgive(inst) // it may have been admitted again`,
