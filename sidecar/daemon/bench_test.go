@@ -20,7 +20,7 @@ func BenchmarkJudge(b *testing.B) {
 	in := intake.New(intake.Config{Now: func() int64 { return clock }})
 	log := report.New(nil)
 	defer log.Close(0)
-	j := &judge{in: in, ledger: ledger.New(ledger.Config{Settle: 3e6}), settle: 6e6, log: log, shadow: func() bool { return false }, now: func() int64 { return clock }}
+	j := &judge{in: in, ledger: ledger.New(ledger.Config{Settle: 3e6}), settle: 6e6, log: log, shadow: func() bool { return false }, now: func() int64 { return clock }, anothers: func(string) bool { return false }}
 	dec := lifecycle.NewMsgpackDecoder()
 	var sources []*intake.Source
 	for e := range engines {
