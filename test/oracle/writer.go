@@ -277,11 +277,17 @@ func (o *oracle) takes(t *transfer) *request {
 // the pages of its request are the targets.
 func (o *oracle) aims(t *transfer, p piece) bool {
 	if r := o.takes(t); !t.received && r != nil && !p.pool.inst.promises(p.pool, lifecycle.TransferStarted) {
-		return p.page != nil && same(p.page.gen.holder, r) || p.page == nil && len(r.given[p.pool]) > 0
+		return p.page != nil && (same(p.page.gen.holder, r) && p.page.ref(r) != nil || p.page.broughtBy(t)) || p.page == nil && len(r.given[p.pool]) > 0
 	}
 	return slices.ContainsFunc(t.targets, func(g *generation) bool {
 		return g.page == p.page || p.page == nil && g.page.pool == p.pool
 	})
+}
+
+// broughtBy: bytes of the transfer filled some generation of the page.
+func (pg *page) broughtBy(t *transfer) bool {
+	by := func(g *generation) bool { return slices.Contains(g.brought, t) }
+	return by(pg.gen) || slices.ContainsFunc(pg.earlier, by)
 }
 
 // generation is the latest generation of a page that a transfer named.
