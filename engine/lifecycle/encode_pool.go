@@ -48,7 +48,9 @@ func (u *Usage) encode(s *sink, id field) {
 func (p *PoolSpec) encode(s *sink, id field) {
 	switch id {
 	case fPageTokens:
-		signed(s, id, p.PageTokens)
+		if p.PageTokens != 0 {
+			signed(s, id, p.PageTokens)
+		}
 	case fRole:
 		maybeText(s, id, p.Role)
 	case fPageBytes:

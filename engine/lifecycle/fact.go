@@ -115,7 +115,7 @@ type Usage struct {
 // PoolSpec is what pool_opened says of a pool.
 type PoolSpec struct {
 	Pages         uint32
-	PageTokens    int64 // tokens of one page
+	PageTokens    int64 // tokens of one page; 0: not known, as from the wire
 	Role          string
 	PageBytes     uint64 // bytes of one page over all layers, 0: not said
 	ContextTokens Opt[int64]

@@ -110,7 +110,7 @@ func (s fields) first() field { return firstOwn + field(bits.TrailingZeros64(uin
 
 // schema is the table of DESIGN section 5: what each event must and may say.
 var schema = [numEv]struct{ must, may fields }{
-	PoolOpened: {set(fPool, fPages, fPageTokens), set(fRole, fPageBytes, fContextTokens, fNullIDs,
+	PoolOpened: {set(fPool, fPages), set(fPageTokens, fRole, fPageBytes, fContextTokens, fNullIDs,
 		fOwes, fWindow, fSince, fPath, fDType, fLayers, fKVHeads, fPIDs, fClaims, fRegions)},
 	PoolClosed:         {set(fPool), 0},
 	RequestAdmitted:    {set(fReq), set(fRoom, fDomain, fPromptTokens, fPrefixTokens, fSynthetic)},

@@ -46,8 +46,20 @@ var instanceKinds = []mutant{
 	{
 		rule: "layout_mismatch", clause: "page-tokens", file: "layout_mismatch.go",
 		off: "tokens of a page",
-		old: `if a.PageTokens != b.PageTokens {`,
+		old: `if a.PageTokens != b.PageTokens && a.saysTokens() && b.saysTokens() {`,
 		new: `if false {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "tokens-unsaid", file: "layout_mismatch.go",
+		off: "tokens of a page that one side does not say are not compared",
+		old: `a.PageTokens != b.PageTokens && a.saysTokens() && b.saysTokens() {`,
+		new: `a.PageTokens != b.PageTokens {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "bytes-tokens-unsaid", file: "layout_mismatch.go",
+		off: "nor are the bytes of one token",
+		old: `if pl.PageBytes == 0 || !pl.saysTokens() || `,
+		new: `if pl.PageBytes == 0 || `,
 	},
 	{
 		rule: "layout_mismatch", clause: "dtype", file: "layout_mismatch.go",

@@ -41,7 +41,7 @@ func counterparts(p *pool, peer *instance) (pools []*pool) {
 func layoutDiffers(p, q *pool) string {
 	a, b := p.spec, q.spec
 	switch {
-	case a.PageTokens > 0 && b.PageTokens > 0 && a.PageTokens != b.PageTokens:
+	case !p.tokensUnsaid && !q.tokensUnsaid && a.PageTokens != b.PageTokens:
 		return "the tokens of a page"
 	case a.DType != "" && b.DType != "" && dtype(a.DType) != dtype(b.DType):
 		return "the type of their numbers"
@@ -71,7 +71,7 @@ func dtype(name string) string {
 // tokenBytes is the bytes of one token, layer and head; nil where not said.
 func (p *pool) tokenBytes() *big.Rat {
 	s := p.spec
-	if s.PageBytes == 0 || s.PageTokens <= 0 || !s.Layers.Has || s.Layers.V.Count == 0 || s.KVHeads <= 0 {
+	if s.PageBytes == 0 || p.tokensUnsaid || !s.Layers.Has || s.Layers.V.Count == 0 || s.KVHeads <= 0 {
 		return nil
 	}
 	parts := new(big.Int).Mul(big.NewInt(s.PageTokens), big.NewInt(int64(s.Layers.V.Count)))

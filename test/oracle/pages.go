@@ -9,16 +9,17 @@ import (
 
 // pool is one pool of one epoch of an instance.
 type pool struct {
-	inst        *instance
-	name        string
-	spec        *lifecycle.PoolSpec
-	openedBy    lifecycle.Src
-	openedAt    int64 // when that was applied
-	unknown     bool  // what lies in pages that nothing was said of since (R11)
-	null        spans // pages that are never handed out
-	pages       map[uint32]*page
-	differs     lifecycle.Opt[int64] // since when the engine's count of held pages does
-	differsSaid bool
+	inst         *instance
+	name         string
+	spec         *lifecycle.PoolSpec
+	tokensUnsaid bool // nobody said how many tokens a page has
+	openedBy     lifecycle.Src
+	openedAt     int64 // when that was applied
+	unknown      bool  // what lies in pages that nothing was said of since (R11)
+	null         spans // pages that are never handed out
+	pages        map[uint32]*page
+	differs      lifecycle.Opt[int64] // since when the engine's count of held pages does
+	differsSaid  bool
 }
 
 // page is a page that some fact touched.

@@ -22,6 +22,11 @@ func (o *oracle) open(e *entry) {
 		inst: i, name: e.Pool, spec: e.Spec, openedBy: e.Src, openedAt: e.a,
 		unknown: e.Spec.Since == lifecycle.SinceAttach, pages: map[uint32]*page{},
 	}
+	if p.spec.PageTokens == 0 { // not said: one page is enough for any prompt
+		spec := *e.Spec
+		spec.PageTokens, p.tokensUnsaid = 1<<30, true
+		p.spec = &spec
+	}
 	for _, run := range e.Spec.NullIDs {
 		p.null = p.null.with(uint64(run.First), min(uint64(run.End()), uint64(e.Spec.Pages)))
 	}

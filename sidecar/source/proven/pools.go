@@ -12,9 +12,6 @@ import (
 const (
 	// maxGuess bounds the pages of a pool whose size nobody said.
 	maxGuess = 1 << 18
-	// manyTokens stands for the tokens of a page where nobody said them: more than
-	// any prompt has, so that no page is owed by tokens.
-	manyTokens = 1 << 30
 )
 
 // registered takes over the pools that an instance registered with a peer. One
@@ -75,9 +72,6 @@ func (s *State) layout(i, peer *instance) Layout {
 	known := s.cfg.Known(i.name)
 	if known.PageTokens == 0 {
 		known.PageTokens = s.cfg.Known(peer.name).PageTokens
-	}
-	if known.PageTokens == 0 {
-		known.PageTokens = manyTokens
 	}
 	return known
 }
