@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Sees to what the interop tests in this folder need of a machine: a Python that
-# makes virtual environments, and the libraries that Mooncake's wheel loads. What
+# Sees to what the interop tests in this folder and beside it need of a machine: a
+# Python that makes virtual environments, the libraries that Mooncake's wheel loads,
+# and the tools that make two hosts of one. What
 # is missing is installed where that is possible (Debian, as root or by sudo), and
 # named where it is not. Nothing of it is needed to build or run kvwitness.
 set -euo pipefail
@@ -20,6 +21,10 @@ need libibverbs-dev test -e /usr/include/infiniband/verbs.h
 need librdmacm1 library librdmacm.so.1
 need libnuma1 library libnuma.so.1
 need libcurl4 library libcurl.so.4
+# test/twohosts
+need iproute2 ip -V
+need util-linux unshare --version
+need openssl openssl version
 
 ((${#missing[@]})) || exit 0
 
