@@ -147,9 +147,20 @@ func (t *transfer) reuses() {
 			Ev: lifecycle.TransferStarted, Xfer: t.xfer + "+", Room: t.r.room, Side: lifecycle.Receiver, Pool: p.name,
 			Pages: runs([]uint32{uint32(id)}), Peer: t.snd.in.name, Op: t.op,
 		}
-		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
+		// By the clock that tells when that transfer ends: two are a little apart.
+		h.in.tell(lifecycle.Wire, pg.holders[0].r.writer(uint32(id), t).snd.in.node, f)
 		return
 	}
+}
+
+// writer is an open transfer of the request that named the page, else another.
+func (r *request) writer(id uint32, other *transfer) *transfer {
+	for _, t := range r.transfers {
+		if !t.over && t.named && slices.Contains(t.dst, id) {
+			return t
+		}
+	}
+	return other
 }
 
 // failing reports whether a transfer of the request has been said to fail: a
