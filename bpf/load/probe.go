@@ -96,24 +96,18 @@ func (p *Probe) Close() error {
 // Targets is the map of watched processes.
 func (p *Probe) Targets() *ebpf.Map { return p.collection.Maps[targetsMap] }
 
-// Drain calls each with the records that are in the ring, until they are at
-// least budget bytes. all reports whether the ring was emptied. A record's bytes
-// are valid during the call only.
-func (p *Probe) Drain(budget int, each func([]byte)) (all bool, err error) {
-	left := p.ring.AvailableBytes()
-	for taken := 0; left > 0; {
-		if taken >= budget {
-			return false, nil
-		}
+// Drain calls each with the records that are in the ring when it is called, which
+// are at most as many as the ring holds. A record's bytes are valid during the call
+// only.
+func (p *Probe) Drain(each func([]byte)) error {
+	for left := p.ring.AvailableBytes(); left > 0; {
 		if err := p.ring.ReadInto(&p.record); err != nil {
-			return false, fmt.Errorf("read the ring: %w", err)
+			return fmt.Errorf("read the ring: %w", err)
 		}
 		each(p.record.RawSample)
-		n := len(p.record.RawSample)
-		taken += n
-		left -= (n+7)&^7 + recordHeader
+		left -= (len(p.record.RawSample)+7)&^7 + recordHeader
 	}
-	return true, nil
+	return nil
 }
 
 // recordHeader is what the ring puts before a record, in bytes.

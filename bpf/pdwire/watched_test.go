@@ -56,7 +56,7 @@ func watch(t *testing.T, o load.Options) *watched {
 
 func (w *watched) drain() {
 	w.t.Helper()
-	_, err := w.p.Drain(1<<30, func(b []byte) {
+	err := w.p.Drain(func(b []byte) {
 		if bytes.Contains(b, []byte(secret)) {
 			w.t.Fatalf("content left the kernel: %.300q", b)
 		}

@@ -24,7 +24,7 @@ func TestAProgramThatIsStartedIsTold(t *testing.T) {
 	}
 	told := false
 	for end := time.Now().Add(10 * time.Second); !told && time.Now().Before(end); time.Sleep(time.Millisecond) {
-		_, err := p.Drain(1<<20, func(b []byte) {
+		err := p.Drain(func(b []byte) {
 			_, pid, ok := Started(b)
 			told = told || ok && pid == cmd.Process.Pid
 		})

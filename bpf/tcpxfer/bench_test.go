@@ -87,7 +87,7 @@ func measure(b *testing.B, target bool, work func(n int)) {
 			case <-stop:
 				return
 			case <-time.After(5 * time.Millisecond):
-				_, _ = p.Drain(1<<30, func([]byte) {})
+				_ = p.Drain(func([]byte) {})
 			}
 		}
 	}()

@@ -43,7 +43,7 @@ func watch(t *testing.T) *watched {
 
 func (w *watched) drain() {
 	w.t.Helper()
-	_, err := w.p.Drain(1<<30, func(b []byte) {
+	err := w.p.Drain(func(b []byte) {
 		r, err := source.Parse(b)
 		if err != nil {
 			w.t.Fatal(err)

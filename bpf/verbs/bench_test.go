@@ -76,7 +76,7 @@ func drain(b *testing.B, w *watcher, stop chan struct{}, done chan int) {
 	}
 	for stopped := false; ; time.Sleep(2 * time.Millisecond) {
 		before := n
-		if _, err := w.Drain(1<<30, func([]byte) { n++ }); err != nil {
+		if err := w.Drain(func([]byte) { n++ }); err != nil {
 			b.Error(err)
 			return
 		}

@@ -133,7 +133,7 @@ func (w *watcher) records(t testing.TB) []any {
 	t.Helper()
 	var all []any
 	for last := time.Now(); time.Since(last) < quiet; time.Sleep(time.Millisecond) {
-		_, err := w.Drain(1<<30, func(b []byte) {
+		err := w.Drain(func(b []byte) {
 			last = time.Now()
 			r, err := source.Decode(b)
 			if err != nil {

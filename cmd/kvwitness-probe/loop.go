@@ -30,8 +30,6 @@ const (
 	countEvery = 100 * time.Millisecond
 	scanEvery  = 500 * time.Millisecond
 	pruneEvery = 5 * time.Second
-	// drainBytes bounds what is taken out of one ring before the other's turn.
-	drainBytes = 4 << 20
 	// slack is how long a program in the kernel may take from its look at the
 	// clock until its record is in the ring.
 	slack = time.Millisecond
@@ -170,13 +168,12 @@ func (l *loop) turn(now time.Time) error {
 		l.lastCount = now
 	}
 	records := 0
-	emptied := true
 	for _, source := range [...]struct {
 		from    *load.Probe
 		kind    probe.Kind
 		process int // where a record says its process
 	}{{l.verbs.Probe, probe.Verbs, 8}, {l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
-		all, err := source.from.Drain(drainBytes, func(b []byte) {
+		err := source.from.Drain(func(b []byte) {
 			records++
 			if l.isWatched(b, source.process) {
 				l.write(source.kind, b)
@@ -186,17 +183,14 @@ func (l *loop) turn(now time.Time) error {
 		if err = errors.Join(err, l.failed); err != nil {
 			return err
 		}
-		emptied = emptied && all
 	}
 	if records > 0 {
 		l.lastRecord = now
 	}
 	l.answers()
-	if emptied {
-		// In each turn: who joins this with other sources waits for it.
-		l.told = reached
-		l.mark()
-	}
+	// In each turn: who joins this with other sources waits for it.
+	l.told = reached
+	l.mark()
 	if err := l.prune(now); err != nil {
 		return err
 	}
@@ -283,7 +277,7 @@ func (l *loop) isWatched(record []byte, at int) bool {
 
 // begun decides about the programs that were started.
 func (l *loop) begun() error {
-	_, err := l.starts.Drain(drainBytes, func(b []byte) {
+	err := l.starts.Drain(func(b []byte) {
 		t, pid, ok := process.Started(b)
 		if !ok {
 			return

@@ -23,6 +23,10 @@
 // [HoldLimit], which grows again slowly: an engine that never ends its snapshot
 // costs the others that time once. One that is away holds nobody back.
 //
+// A source that says itself how far it has come ([Source.Reached]) is believed while it
+// goes on saying so, however far behind it is: it works off a backlog, whose bounds are
+// its own, and facts that are late for its sake would cost verdicts.
+//
 // Facts that another node hands on are in order by their times on this node's clock.
 // Such a source has come as far as the other node says with each thing that it
 // sends: what is on its way is waited for, since its absence would accuse.

@@ -71,6 +71,8 @@ type Source struct {
 	came    int64 // how far the source had come when it was asked last
 	delay   int64 // with which facts are expected, at least the Slack
 	told    int64 // how far the source says itself that it has come, 0: it does not
+	atWork  int64 // when it said so last, or got room that it waited for
+	pressed bool  // it waits for room
 	seen    int64 // when delay was measured last
 	credit  int64 // what is left of HoldLimit
 	arrival ring
@@ -180,9 +182,11 @@ func (s *Source) waitForRoom(ctx context.Context, n int) {
 		defer s.mu.Unlock()
 		s.room.Broadcast()
 	})()
+	s.pressed = true
 	for full() && !s.closed && ctx.Err() == nil {
 		s.room.Wait()
 	}
+	s.pressed, s.atWork = false, s.in.cfg.Now()
 }
 
 // measure learns with which delay facts come: half as much again as the longest of
@@ -253,8 +257,10 @@ func (s *Source) reach(stand Standing, now, passed, slack int64) int64 {
 		return s.told
 	case s.remote:
 		return max(s.last, min(now, s.heard)-max(s.delay, slack))
+	case s.told != 0 && (s.pressed || now-s.atWork < MaxDelay.Nanoseconds()):
+		return max(s.told, s.last) // behind, perhaps, and at work
 	case s.told != 0:
-		return max(s.told, now-MaxDelay.Nanoseconds())
+		return max(s.told, s.last, now-MaxDelay.Nanoseconds())
 	}
 	return max(s.last, now-max(s.delay, slack))
 }
@@ -268,12 +274,15 @@ func (s *Source) Heard(t int64) {
 	s.heard = max(s.heard, t)
 }
 
-// Reached tells that every fact of before t, in ns, was put in: the source then
-// is waited for by its own word, for MaxDelay at most unless it is remote.
+// Reached tells that every fact of before t, in ns, was put in, in the order of their
+// times: the source then is waited for by its own word. Unless it is remote, that ends
+// once it has said so no more for MaxDelay; one that has a backlog and works it off, or
+// waits for room here, makes nobody's facts late.
 func (s *Source) Reached(t int64) {
+	now := s.in.cfg.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.told = max(s.told, t)
+	s.told, s.atWork = max(s.told, t), now
 }
 
 // Came is how far the source had come, in ns, when it was asked last: the judge may

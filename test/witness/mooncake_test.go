@@ -20,7 +20,7 @@ const (
 
 // couple is a prefill and a decode, both Python with Mooncake.
 type couple struct {
-	t               *testing.T
+	t               testing.TB
 	w               *witness
 	prefill, decode *half
 	p, d            answer // what Mooncake opened

@@ -22,7 +22,7 @@ const installLimit = 5 * time.Minute
 
 // environment is a virtual environment with what a requirements file of
 // test/peers pins; the two folders of tests share it.
-func environment(t *testing.T, requirements string) (venv string) {
+func environment(t testing.TB, requirements string) (venv string) {
 	t.Helper()
 	requirements = filepath.Join("..", "peers", requirements)
 	pinned, err := os.ReadFile(requirements)
@@ -56,7 +56,7 @@ func environment(t *testing.T, requirements string) (venv string) {
 
 // half is one process of a pair.
 type half struct {
-	t     *testing.T
+	t     testing.TB
 	in    io.WriteCloser
 	lines chan string
 	errs  bytes.Buffer
@@ -75,7 +75,7 @@ func startHalf(t *testing.T) *half {
 }
 
 // startProgram starts one of the programs, with messages in its environment.
-func startProgram(t *testing.T, env []string, args ...string) *half {
+func startProgram(t testing.TB, env []string, args ...string) *half {
 	t.Helper()
 	messages := environment(t, "requirements.txt")
 	h := &half{t: t, lines: make(chan string, 16)}

@@ -17,8 +17,9 @@ import (
 
 // whole is a running sidecar, with its own probe.
 type whole struct {
-	t   *testing.T
+	t   testing.TB
 	url string
+	pid int
 
 	mu       sync.Mutex
 	verdicts map[string]finding.Outcome
@@ -26,7 +27,7 @@ type whole struct {
 }
 
 // startWhole starts one that watches from outside, and waits until it does.
-func startWhole(t *testing.T, match string) *whole {
+func startWhole(t testing.TB, match string) *whole {
 	t.Helper()
 	command(t, "kvwitness-probe")
 	s := &whole{t: t, verdicts: map[string]finding.Outcome{}, found: map[string][]string{}}
@@ -37,6 +38,7 @@ func startWhole(t *testing.T, match string) *whole {
 	notes, err := cmd.StderrPipe()
 	must(t, err)
 	must(t, cmd.Start())
+	s.pid = cmd.Process.Pid
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -128,14 +130,9 @@ func (s *whole) verdict(room string) finding.Outcome {
 	return 0
 }
 
-// Promise: a whole sidecar, which starts its probe itself, says of processes that
-// tell it nothing and write over verbs which handoffs were clean and which was
-// short, and by what way their bytes come.
-func TestAWholeSidecarWitnessesHandoffsOverVerbs(t *testing.T) {
-	s := startWhole(t, verbsPeers)
-	p := newVerbsPair(t, 0)
-	p.open()
-	p.register()
+// proved connects a pair and plays handoffs until the sight of its RDMA is complete.
+func (s *whole) proved(p *verbsPair) {
+	s.t.Helper()
 	// Each handoff over new queue pairs, until libibverbs is attached to.
 	complete := func(o *sight) bool {
 		for _, path := range o.Outside.Paths {
@@ -158,6 +155,17 @@ func TestAWholeSidecarWitnessesHandoffsOverVerbs(t *testing.T) {
 		time.Sleep(judged)
 		return false
 	})
+}
+
+// Promise: a whole sidecar, which starts its probe itself, says of processes that
+// tell it nothing and write over verbs which handoffs were clean and which was
+// short, and by what way their bytes come.
+func TestAWholeSidecarWitnessesHandoffsOverVerbs(t *testing.T) {
+	s := startWhole(t, verbsPeers)
+	p := newVerbsPair(t, 0)
+	p.open()
+	p.register()
+	s.proved(p)
 	clean := p.good()
 	time.Sleep(judged)
 	short := p.handoff(eight, p.post("first", p.whole(eight[0])))

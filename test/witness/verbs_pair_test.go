@@ -42,7 +42,7 @@ var stubs = sync.OnceValues(func() (string, error) {
 // verbsPair is a prefill and a decode that speak SGLang's frames and write over
 // verbs, of a stub. All decodes have the same addresses.
 type verbsPair struct {
-	t               *testing.T
+	t               testing.TB
 	w               *witness
 	prefill, decode *half
 	self            wire.Address
@@ -55,7 +55,7 @@ type verbsPair struct {
 const anAddress = 0x7e0000000000
 
 // newVerbsPair starts a pair that has opened nothing yet.
-func newVerbsPair(t *testing.T, n int) *verbsPair {
+func newVerbsPair(t testing.TB, n int) *verbsPair {
 	t.Helper()
 	dir, err := stubs()
 	must(t, err)

@@ -207,7 +207,7 @@ type seen struct {
 func (s *seen) read(quiet time.Duration) error {
 	for last := time.Now(); time.Since(last) < quiet; time.Sleep(2 * time.Millisecond) {
 		var failed error
-		_, err := s.probe.Drain(1<<30, func(b []byte) {
+		err := s.probe.Drain(func(b []byte) {
 			last = time.Now()
 			record, err := source.Decode(b)
 			if err == nil {
