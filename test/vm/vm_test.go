@@ -172,11 +172,15 @@ func boot() (string, error) {
 	if err != nil {
 		return "see to Mooncake's wheel: ", err
 	}
-	program, err := filepath.Abs("programs/mooncake_pages.py")
+	text, err := os.ReadFile("programs/mooncake_pages.py")
+	program := filepath.Join(dir, "mooncake_pages.py")
+	if err == nil {
+		err = os.WriteFile(program, text, 0o644)
+	}
 	if err != nil {
 		return "", err
 	}
 	vm := exec.Command("./boot.sh", "-t", limit, "MOONCAKE_PYTHON="+strings.TrimSpace(string(python)), "MOONCAKE_PROGRAM="+program, filepath.Join(dir, "guest"))
-	text, err := vm.CombinedOutput()
-	return string(text), err
+	said, err := vm.CombinedOutput()
+	return string(said), err
 }
