@@ -26,6 +26,9 @@ func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
 		owner = t
 	}
 	if owner == nil {
+		owner = c.inst.parted(c.f.Xfer, from)
+	}
+	if owner == nil {
 		l.stats.Elsewhere++
 		return
 	}
@@ -47,4 +50,22 @@ func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
 		owner.completes(int64(n))
 	}
 	owner.staged[st.pool] = s
+}
+
+// parted is the transfer of that name whose peer was said to be gone, and goes on all
+// the same: what was said may be of an earlier life of the peer. Its bytes count if it
+// completes.
+func (i *instance) parted(xfer string, from *instance) (found *transfer) {
+	for h := range i.waiting {
+		for _, t := range h.transfers {
+			switch {
+			case !t.gone || t.xfer != xfer || xfer == "" || from != nil && t.send != from:
+			case found != nil: // it may be either
+				return nil
+			default:
+				found = t
+			}
+		}
+	}
+	return found
 }

@@ -221,6 +221,10 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 	if pr.req != nil && len(pr.pages) > 0 {
 		pr.req.readFar = true
 	}
+	room := pr.room
+	if room.gone && pr.req != nil {
+		room = pr.req.room // it was said while the read waited
+	}
 	for _, pp := range pr.pages {
 		if pp.mute && l.foundMissing(pr, pp.at) {
 			pp.mute, pp.claim, pp.seen = false, "read", unseenWrite
@@ -228,11 +232,11 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 		if pp.mute {
 			// The judgement that the read brought about may vouch for it.
 			if p := &pr.pool.pages[pp.at]; p.born > pr.tick || !p.written() {
-				unseeRead(pr.room, pr.inst, unvouched)
+				unseeRead(room, pr.inst, unvouched)
 			}
 			continue
 		}
-		b := l.accuse(finding.StaleRead, pr.inst, pr.req, pr.room, pr.pool)
+		b := l.accuse(finding.StaleRead, pr.inst, pr.req, room, pr.pool)
 		b.asOf = pr.tick
 		b.pages = append(b.pages, pp.at)
 		if pp.known {

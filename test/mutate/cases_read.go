@@ -4,6 +4,18 @@ package main
 // sidecar/ledger/READINGS.md.
 var casesRead = []mutant{
 	{
+		rule: "case-01", clause: "staged-gone-before", file: "staged.go",
+		off: "bytes of a transfer that goes on though its peer was said to be gone count",
+		old: `owner = c.inst.parted(c.f.Xfer, from)`,
+		new: `owner = nil`,
+	},
+	{
+		rule: "case-09", clause: "late-room", file: "stale_read.go",
+		off: "a read that waits is one of the room that was told meanwhile",
+		old: `if room.gone && pr.req != nil {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-01", clause: "staged-failed", file: "short_handoff.go",
 		off: "what a transfer that failed left in the staging buffer does not count",
 		old: `lost := t.failed() || t.gone`,
