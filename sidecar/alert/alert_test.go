@@ -103,7 +103,10 @@ func TestEachAlertmanagerIsToldAgainUntilItIs(t *testing.T) {
 	p := pusher(t, Config{URLs: []string{a.URL, b.URL, "http://127.0.0.1:1"}})
 	p.Raise(leak("a1", finding.StaleRead))
 	await(t, "both are told", func() bool { return len(down.told()) > 0 && len(up.told()) > 0 })
-	await(t, "failures are counted", func() bool { return p.Stats()[2].Failed > 1 })
+	await(t, "all is counted", func() bool {
+		s := p.Stats()
+		return s[2].Failed > 1 && s[0].Sent > 0 && s[1].Sent > 0
+	})
 	down.mu.Lock()
 	defer down.mu.Unlock()
 	for n := 1; n < len(down.at); n++ {

@@ -197,7 +197,7 @@ func TestAConfigurationIsTakenOverWholeOrNotAtAll(t *testing.T) {
 	tb := newTable(t, first+common)
 	publisher(t, dir, "i")
 	publisher(t, dir, "j")
-	waitFor(t, "sight of a", func() bool { return tb.statuses()[0].Instance == "i" })
+	waitFor(t, "sight of a", func() bool { s := tb.statuses(); return len(s) > 0 && s[0].Instance == "i" })
 	names := func() (all []string) {
 		for _, s := range tb.statuses() {
 			all = append(all, s.Name)

@@ -264,7 +264,7 @@ func TestAGPUThatVanishesIsMissed(t *testing.T) {
 	await(t, "that it is missed", func() bool { return strings.Contains(b.get("/metrics"), `kvwitness_gpu_readable{gpu="GPU-a"} 0`) })
 	await(t, "that it is said", func() bool {
 		s := b.gpuState()
-		return strings.Contains(s.Instances[0].Unknown, "GPU-a") && slices.ContainsFunc(s.Devices, func(d DeviceState) bool { return d.UUID == "GPU-a" && d.State == "gpu lost" })
+		return len(s.Instances) > 0 && strings.Contains(s.Instances[0].Unknown, "GPU-a") && slices.ContainsFunc(s.Devices, func(d DeviceState) bool { return d.UUID == "GPU-a" && d.State == "gpu lost" })
 	})
 	b.samples(3)
 	if b.finds() {
