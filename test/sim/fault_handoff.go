@@ -40,10 +40,11 @@ func (t *transfer) namesFewer(f *lifecycle.Fact) {
 }
 
 // dropsClaim leaves the first page of a transfer unwritten, in an engine's own
-// words.
+// words. A handoff that was aborted owes nothing any more, though its transfers may
+// run to their end.
 func (t *transfer) dropsClaim() bool {
 	h, s := t.rcv, t.r.s
-	if !s.arms("short_handoff/pages") || !h.told() || !h.in.written || h.in.observed || t.umbrella || t.chunk || t.dummy || len(t.r.senders) > 1 {
+	if !s.arms("short_handoff/pages") || t.r.calm || !h.told() || !h.in.written || h.in.observed || t.umbrella || t.chunk || t.dummy || len(t.r.senders) > 1 {
 		return false
 	}
 	if t.pool == "aux" || len(t.dst) < 2 || !s.strikes("short_handoff/pages") {
