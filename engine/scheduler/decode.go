@@ -161,7 +161,7 @@ func (s *Scheduler) completedLate(e Completed) {
 
 func peerFailure(e Completed) *Outcome {
 	status := e.Status
-	if status < 400 || status > 599 {
+	if status < 400 || status > 599 || status == 499 { // whoever left the peer, it was not this one's client
 		status = 502
 	}
 	return failed(status, ErrPeer, "%s: %s", e.Peer, e.Reason)
