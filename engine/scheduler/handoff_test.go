@@ -225,6 +225,15 @@ func TestPeersReasonReachesTheClient(t *testing.T) {
 	}
 }
 
+// Whoever left the peer, this one's own client is there and is told of a failure.
+func TestAClientThatLeftThePeerIsNotThisOnes(t *testing.T) {
+	a, _ := receiving(t, 8)
+	acts := a.step(Completed{Room: 1, Peer: "x", Status: 499, Reason: "the client left"})
+	if ans := only[Answer](t, acts); ans.Outcome.Status != 502 || !errors.Is(ans.Outcome.Err, ErrPeer) {
+		t.Fatalf("%+v, want 502 and ErrPeer", ans.Outcome)
+	}
+}
+
 func TestDrainBeforeTheEndIsAFailure(t *testing.T) {
 	a, _ := receiving(t, 8)
 	acts := a.step(Drained{Room: 1, Peer: "x"})

@@ -7,31 +7,19 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kvwitness/kvwitness/sidecar/beside"
 )
 
 // Command is the name of the probe's executable.
 const Command = "kvwitness-probe"
 
-// Find is the path of the probe's executable: beside this one, else where commands
-// are looked up.
-func Find() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), Command)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(Command)
-	if err != nil {
-		return "", fmt.Errorf("find the probe: %w; install %s beside this command", err, Command)
-	}
-	return path, nil
-}
+// Find is the path of the probe's executable.
+func Find() (string, error) { return beside.Find(Command) }
 
 // stopTimeout is how long a probe may take to end once its socket is closed.
 const stopTimeout = 5 * time.Second

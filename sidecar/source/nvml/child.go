@@ -7,28 +7,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
+
+	"github.com/kvwitness/kvwitness/sidecar/beside"
 )
 
 // Command is the name of the helper's executable.
 const Command = "kvwitness-nvml"
 
-// Find is the path of the helper's executable: beside this one, else where commands
-// are looked up.
-func Find() (string, error) {
-	if self, err := os.Executable(); err == nil {
-		beside := filepath.Join(filepath.Dir(self), Command)
-		if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-			return beside, nil
-		}
-	}
-	path, err := exec.LookPath(Command)
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", Command, err)
-	}
-	return path, nil
-}
+// Find is the path of the helper's executable.
+func Find() (string, error) { return beside.Find(Command) }
 
 const (
 	// stopTimeout is how long a helper may take to end once it is asked to, and then
