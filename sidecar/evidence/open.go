@@ -130,6 +130,9 @@ func lockDir(dir string) (*os.File, error) {
 func open(cfg Config, readOnly bool) (s *Store, err error) {
 	path := filepath.Join(cfg.Dir, fileName)
 	s = &Store{cfg: cfg, index: map[string]*Incident{}, lived: time.Now(), meta: meta{Next: 1, Head: genesis, Wall: cfg.Wall()}}
+	if err := wholeHeads(path); err != nil {
+		return nil, err
+	}
 	err = guarded(func() error {
 		if s.db, err = bbolt.Open(path, 0o600, &bbolt.Options{Timeout: lockTimeout, ReadOnly: readOnly}); err != nil {
 			return fmt.Errorf("open the evidence: %w", err)

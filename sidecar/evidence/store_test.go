@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -178,6 +179,37 @@ func TestAgeIsTimeThatPassedAndNotWhatAClockSays(t *testing.T) {
 	}
 	if _, err := s.Incident("a"); !errors.Is(err, ErrNotFound) {
 		t.Errorf("it outlives its age: %v", err)
+	}
+}
+
+// Promise: a store whose newer head is damaged, so that the older one shows all but
+// the last entry, is not taken for whole.
+func TestAStoreWithoutItsLastEntryIsSetAside(t *testing.T) {
+	for head := range 2 {
+		dir := t.TempDir()
+		s := openStore(t, Config{Dir: dir})
+		for n := range 3 {
+			put(t, s, incident(fmt.Sprint(n), finding.StaleRead), `{}`)
+		}
+		_ = s.Close()
+		path := filepath.Join(dir, fileName)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		page := int(binary.NativeEndian.Uint32(text[headAt+headPageSize:]))
+		clear(text[head*page : head*page+page])
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err = Open(Config{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Stats().Aside == "" {
+			t.Errorf("without head %d: %d incidents, and nothing is said", head, len(s.List()))
+		}
+		_ = s.Close()
 	}
 }
 
