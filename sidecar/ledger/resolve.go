@@ -39,11 +39,24 @@ func (l *Ledger) resolve(inst *instance, f *lifecycle.Fact) (c call) {
 			c.void = true
 		}
 	}
-	if c.room != nil && c.room.named == nil && f.Room != "" && f.Room == c.room.id {
-		c.room.named = inst
-	}
+	l.noteNaming(&c)
 	l.touch(c.req, c.room)
 	return c
+}
+
+// noteNaming keeps who named the room first (R15: its record begins with that), be it
+// for a request that nobody knows.
+func (l *Ledger) noteNaming(c *call) {
+	if c.f.Room == "" {
+		return
+	}
+	rm := c.room
+	if rm == nil {
+		rm = l.roomFor(c.f.Room)
+	}
+	if rm.named == nil && rm.id == c.f.Room {
+		rm.named = c.inst
+	}
 }
 
 // lacks reports whether a fact misses what its event must say; the decoder lets

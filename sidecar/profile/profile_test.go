@@ -108,7 +108,7 @@ func TestProfilesComeWithRoleAndPhase(t *testing.T) {
 			}
 		}
 	}()
-	s.await(t, "a CPU profile of the phase", func() bool { return s.phases["judge"] })
+	s.await(t, "a CPU profile of the phase, counted", func() bool { return s.phases["judge"] && p.Stats().Sent > 0 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range s.names {
@@ -116,8 +116,8 @@ func TestProfilesComeWithRoleAndPhase(t *testing.T) {
 			t.Errorf("a profile is called %q", name)
 		}
 	}
-	if s.auth != "Bearer secret" || p.Stats().Sent == 0 || len(elsewhere.names) > 0 {
-		t.Errorf("%q, %+v, %d elsewhere", s.auth, p.Stats(), len(elsewhere.names))
+	if s.auth != "Bearer secret" || len(elsewhere.names) > 0 {
+		t.Errorf("%q, %d elsewhere", s.auth, len(elsewhere.names))
 	}
 }
 

@@ -102,19 +102,23 @@ func (f *fleet) lose(p *process.Process) {
 // page: whichever prefill and decode a request meets, it is answered rightly.
 func TestAFleetAnswersRightly(t *testing.T) {
 	f := newFleet(t, 2, 2, 2)
-	var wg sync.WaitGroup
-	for i := range 16 {
-		wg.Go(func() {
-			prompt := fmt.Sprintf("%d %s", i, story)
-			if a := f.complete("", prompt, 20); a.text != string(model.Expect([]byte(prompt), 20)) {
-				t.Errorf("%d %s", a.status, a.raw)
-			}
-		})
-	}
-	wg.Wait()
-	for _, p := range f.more {
-		if n := f.submitted(p); n == 0 {
-			t.Errorf("%s had nothing to do", p.Control)
+	idle := func(p *process.Process) bool { return f.submitted(p) == 0 }
+	for end := time.Now().Add(time.Minute); ; { // the router is ready with its first pair, and learns of the others
+		var wg sync.WaitGroup
+		for i := range 16 {
+			wg.Go(func() {
+				prompt := fmt.Sprintf("%d %s", i, story)
+				if a := f.complete("", prompt, 20); a.text != string(model.Expect([]byte(prompt), 20)) {
+					t.Errorf("%d %s", a.status, a.raw)
+				}
+			})
+		}
+		wg.Wait()
+		if !slices.ContainsFunc(f.more, idle) {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("an engine has nothing to do")
 		}
 	}
 	f.rest()

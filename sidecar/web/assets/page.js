@@ -137,35 +137,58 @@ function bars(h) {
 	return box;
 }
 
-function showHandoffs(all) {
-	const body = document.querySelector("#handoffs tbody");
-	document.getElementById("no-handoffs").hidden = all.length > 0;
-	body.replaceChildren(...all.map((h) => {
-		const row = element("tr");
-		const cell = element("td");
-		cell.append(bars(h));
-		row.append(element("td", "", h.room), element("td", "", h.inst), element("td", "", h.peer || ""), cell,
-			element("td", h.verdict ? `verdict-${h.verdict}` : "", h.verdict || "under way"), element("td", "", h.why || ""));
-		return row;
-	}));
+// keep makes the children of box one for each item, in order, and touches none whose
+// item is as it was: a link that is about to be clicked, the focus and what is
+// selected outlive a look. make gives the child of an item.
+function keep(box, items, make) {
+	const had = new Map([...box.children].filter((e) => e.dataset.item).map((e) => [e.dataset.item, e]));
+	items.forEach((item, at) => {
+		const key = JSON.stringify(item);
+		let child = had.get(key);
+		if (!child) {
+			child = make(item);
+			child.dataset.item = key;
+		}
+		had.delete(key);
+		if (box.children[at] !== child) box.insertBefore(child, box.children[at] || null);
+	});
+	for (const child of had.values()) child.remove();
 }
 
-function showOpen(rows) {
-	const box = document.getElementById("open");
-	if (rows.length === 0) {
-		box.querySelector("ul")?.remove();
-		if (!box.firstChild) box.append(element("p", "quiet", "None is open."));
+function handoffRow(h) {
+	const row = element("tr");
+	const cell = element("td");
+	cell.append(bars(h));
+	row.append(element("td", "", h.room), element("td", "", h.inst), element("td", "", h.peer || ""), cell,
+		element("td", h.verdict ? `verdict-${h.verdict}` : "", h.verdict || "under way"), element("td", "", h.why || ""));
+	return row;
+}
+
+function showHandoffs(all) {
+	document.getElementById("no-handoffs").hidden = all.length > 0;
+	keep(document.querySelector("#handoffs tbody"), all, handoffRow);
+}
+
+function incidentItem(i) {
+	const item = element("li");
+	const link = element("a", "", `${i.kinds}: ${i.name} on ${i.inst}`);
+	link.href = `/incident/${i.id}`;
+	item.append(link, ` ${i.first} UTC, ${i.exposed} exposed`);
+	return item;
+}
+
+// showList shows items as a list, or what the page has to say where there are none.
+function showList(box, items, make) {
+	let list = box.querySelector("ul");
+	if (items.length === 0) {
+		if (box.textContent !== box.dataset.none) box.replaceChildren(element("p", "quiet", box.dataset.none));
 		return;
 	}
-	const list = element("ul");
-	for (const i of rows) {
-		const item = element("li");
-		const link = element("a", "", `${i.kinds}: ${i.name} on ${i.inst}`);
-		link.href = `/incident/${i.id}`;
-		item.append(link, ` ${i.first} UTC, ${i.exposed} exposed`);
-		list.append(item);
+	if (!list) {
+		list = element("ul");
+		box.replaceChildren(list);
 	}
-	box.replaceChildren(list);
+	keep(list, items, make);
 }
 
 // blind is what is not seen, in words.
@@ -181,14 +204,6 @@ function blind(state) {
 	return all;
 }
 
-function showBlind(state) {
-	const all = blind(state);
-	const box = document.getElementById("blind");
-	const list = element("ul");
-	list.append(...all.map((text) => element("li", "", text)));
-	box.replaceChildren(all.length > 0 ? list : element("p", "quiet", "All engines are followed, and watched from outside."));
-}
-
 function standing(text, bad) {
 	const e = document.getElementById("standing");
 	e.classList.toggle("bad", Boolean(bad));
@@ -199,8 +214,8 @@ function show(now) {
 	const v = now.state.verdicts || {};
 	showPools(now.pools);
 	showHandoffs(now.handoffs);
-	showOpen(now.open);
-	showBlind(now.state);
+	showList(document.getElementById("open"), now.open, incidentItem);
+	showList(document.getElementById("blind"), blind(now.state), (text) => element("li", "", text));
 	standing(`${now.state.shadow ? "Shadow mode. " : ""}Requests: ${v.violated || 0} violated, ${v.clean || 0} clean, ${v.unwitnessed || 0} unwitnessed.`, v.violated > 0);
 	document.body.dataset.looks = String(Number(document.body.dataset.looks || 0) + 1);
 }
