@@ -75,7 +75,7 @@ func (l *Ledger) answer(send *instance) {
 // pagesMismatch: a sender named another number of pages than the receiver did
 // for it. Where the handoff is short, short_handoff says so more strongly.
 func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
-	if !h.startedByReceiver() {
+	if !h.startedByReceiver() || h.misnamed { // foreign_page has said that they differ
 		return
 	}
 	if send.seenSince >= h.began || h.recv.seenSince >= h.began {

@@ -102,34 +102,35 @@ func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi
 	n := int64(hi - lo)
 	switch c.f.Outcome {
 	case lifecycle.Errored:
-		l.of(rec).completes(n)
+		l.completes(pl, at, l.of(rec), n)
 		l.unpost(pl, a, st, lo, hi)
 		return
 	case lifecycle.Posted:
 		l.of(rec).posted += n
 		l.cover(pl, a, st, lo, hi, true)
 	default:
-		l.of(rec).completes(n)
+		l.completes(pl, at, l.of(rec), n)
 		l.cover(pl, a, st, lo, hi, false)
 	}
 	l.complete(pl, at)
 }
 
-// completes takes n bytes from what is posted. A completion that names no xfer
-// may be of an earlier try of the same sender, whose bytes it then ends.
-func (t *transfer) completes(n int64) {
-	if n <= t.posted {
-		t.posted -= n
-		return
-	}
-	n, t.posted = n-t.posted, 0
-	for _, other := range t.into.transfers {
-		if other.send == t.send && other.posted > 0 {
-			taken := min(n, other.posted)
-			other.posted -= taken
-			n -= taken
+// completes takes n bytes on a page from what is posted. A completion that names no
+// xfer may be of an earlier try of the same sender there, whose bytes it then ends.
+func (l *Ledger) completes(pl *pool, at uint32, t *transfer, n int64) {
+	n = t.unposted(n)
+	for a := pl.pages[at].act; a != 0 && n > 0; a = pl.acts[a].next {
+		if other := l.of(&pl.acts[a]); other.into == t.into && other.send == t.send {
+			n = other.unposted(n)
 		}
 	}
+}
+
+// unposted takes up to n bytes from what is posted, and returns how many are left.
+func (t *transfer) unposted(n int64) int64 {
+	taken := min(n, t.posted)
+	t.posted -= taken
+	return n - taken
 }
 
 // cover adds bytes to an activity, those that were only posted apart.

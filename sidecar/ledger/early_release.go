@@ -49,7 +49,7 @@ func (l *Ledger) undrained(pl *pool, p *page) (t *transfer, source bool) {
 // drainedAsSeen: observed completions cover all its writes. A transfer that
 // failed posts no more; where its writes are seen completely, none is open.
 func (l *Ledger) drainedAsSeen(t *transfer) bool {
-	return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())
+	return t.failed() && t.posted == 0 && len(t.doubts) == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())
 }
 
 // wouldBeTold reports whether a drain of the transfer would have been seen: who

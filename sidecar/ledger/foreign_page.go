@@ -43,7 +43,7 @@ func (l *Ledger) checkWritten(c *call) {
 // one that never had the page (foreign_page).
 func (l *Ledger) strangeWrite(c *call, at uint32, p *page) {
 	switch {
-	case p.held() && l.ownerless(p), l.inTime(c, at, p), !c.inst.engine:
+	case l.ownerless(p), l.inTime(c, at, p), !c.inst.engine:
 	case p.owner == c.req.party || c.req.past.find(c.pool.index, at) != nil || c.req.lost.find(c.pool.index, at) != nil:
 		l.accuse(finding.WriteAfterRelease, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 			say("written by "+c.f.By.String(), "by its own events the writer's generation of it had ended")
@@ -112,6 +112,7 @@ func (l *Ledger) foreignTransfer(c *call, at uint32, p *page) bool {
 	}
 	l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 		say("named by a transfer as its "+sideWord(c.f.Side), "by its own events its request does not hold the page")
+	c.misnames = true
 	return true
 }
 

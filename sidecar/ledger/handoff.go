@@ -29,9 +29,12 @@ type handoff struct {
 	latecomer bool // a transfer of it began before it was seen
 	severed   bool // a peer of it is gone: what is missing need not come
 	blurred   bool // writes came that could be of another request as well
+	misnamed  bool // a transfer_started of it named a page that is another's
 	short     bool
 	proven    bool // its incoming data were seen completely until it was judged
 	sealed    bool // every owed page was seen to arrive or written locally
+
+	senderBlank string // what was not seen at a sender when it was judged, "" if nothing
 }
 
 // handoff finds or begins the room's handoff to recv.
@@ -306,7 +309,7 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	if used {
 		l.shortHandoff(h, &s)
 	}
-	if h.proven {
+	if h.proven && (s.used || h.anyEnded()) { // else what is claimed may only be posted yet
 		l.claimedUnseen(h, &s)
 		s.sawMissing(h.req)
 	}
@@ -317,11 +320,15 @@ func (l *Ledger) conclude(h *handoff, s shortage, t int64, node string) {
 	if s.blank != "" {
 		unseeRead(h.room, h.recv, s.blank)
 	}
-	h.judged = true
+	h.judged, h.senderBlank = true, h.room.senderBlank(h)
 	delete(h.recv.waiting, h)
 	l.sealPages(h)
 	l.settleAt(t, node)
 	l.retire(h.room)
+}
+
+func (h *handoff) anyEnded() bool {
+	return slices.ContainsFunc(h.transfers, func(t *transfer) bool { return t.endedTick != 0 })
 }
 
 // sawMissing notes at the pages that nothing was seen to arrive in, though the
@@ -408,9 +415,10 @@ func (h *handoff) owesAny(l *Ledger, c *call) bool {
 			}
 		}
 	}
-	for _, g := range l.owedByTokens(h, c.pool).pages {
+	owed := l.owedByTokens(h, c.pool)
+	for _, g := range owed.pages {
 		if names(c.f.Pages, g.at) && l.reads(c, g.at) {
-			return true
+			return owed.total() > int64(len(h.targetsIn(c.pool)))
 		}
 	}
 	return false

@@ -12,6 +12,9 @@ func (l *Ledger) late(inst *instance, f *lifecycle.Fact) {
 		rm := l.roomFor(f.Room)
 		unsee(rm, nil, why)
 		rm.late = true
+		if rm.named == nil {
+			rm.named = inst
+		}
 	}
 	if inst == nil {
 		return

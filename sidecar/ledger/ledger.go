@@ -225,6 +225,8 @@ type call struct {
 	room *room
 	tr   *transfer
 	void bool // it names what is not there
+
+	misnames bool // a page that is not its request's
 }
 
 // check asks every rule that a fact can break. It changes nothing.

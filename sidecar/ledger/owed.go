@@ -8,6 +8,8 @@ type owed struct {
 	unnamed int64 // pages that were never given to the request
 }
 
+func (o *owed) total() int64 { return int64(len(o.pages)) + o.unnamed }
+
 // promptTokens is the receiver's prompt length, else the sender's.
 func (h *handoff) promptTokens() lifecycle.Opt[int64] {
 	if h.req != nil && h.req.prompt.Has {

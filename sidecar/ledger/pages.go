@@ -165,10 +165,10 @@ func (l *Ledger) takesContent(p *page, whose partyID, left, came *moves) {
 	p.content = whose
 }
 
-// ownerless reports whether the page was handed out to nobody who could be
-// asked: the cache, or a request that is forgotten.
+// ownerless reports whether the page is with nobody who could be asked: the
+// cache, or a request that is forgotten.
 func (l *Ledger) ownerless(p *page) bool {
-	return p.owner == 0 || l.parties.all[p.owner].id == ""
+	return p.held() && (p.owner == 0 || l.parties.all[p.owner].id == "")
 }
 
 // copyPages carries content, domain and written state along.

@@ -45,7 +45,7 @@ func (s *shortage) writtenInStep(c *call, step int64, read uint64) {
 			return false
 		}
 		now := &c.pool.pages[p.at]
-		return now.born <= read && now.written()
+		return now.born <= read && (now.flags&local != 0 || !p.watched && now.written())
 	})
 }
 
@@ -76,7 +76,7 @@ func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 			s.blank = firstOf(s.blank, "what an owed page holds is not known")
 			return
 		}
-		pages := max(int64(len(named)), int64(len(owed.pages))+owed.unnamed)
+		pages := max(int64(len(named)), owed.total())
 		for _, o := range named {
 			if l.writtenLocally(h, pl, o) {
 				pages--
@@ -88,7 +88,7 @@ func (l *Ledger) shortageIn(h *handoff, pl *pool, s *shortage) {
 	for _, o := range named {
 		l.lack(h, pl, o, s)
 	}
-	if int64(len(owed.pages))+owed.unnamed <= int64(len(named)) {
+	if owed.total() <= int64(len(named)) {
 		return
 	}
 	for _, o := range owed.pages {
@@ -188,7 +188,7 @@ func (l *Ledger) writtenLocally(h *handoff, pl *pool, o owing) bool {
 // endedFor is what is remembered of an owed page whose generation has ended.
 func (l *Ledger) endedFor(h *handoff, pl *pool, o owing) *activity {
 	for a := pl.pages[o.at].act; a != 0; a = pl.acts[a].next {
-		if rec := &pl.acts[a]; l.of(rec).into == h && !rec.source && rec.born <= o.tick && rec.settled {
+		if rec := &pl.acts[a]; l.of(rec).into == h && !rec.source && !rec.implied && rec.born <= o.tick && rec.settled {
 			return rec
 		}
 	}

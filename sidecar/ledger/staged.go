@@ -40,16 +40,27 @@ func (l *Ledger) staged(c *call, from *instance, st *stretch, n uint64) {
 	switch c.f.Outcome {
 	case lifecycle.Errored:
 		s.posted -= min(n, s.posted)
-		owner.completes(int64(n))
+		owner.completesStaged(int64(n))
 	case lifecycle.Posted:
 		s.posted += n
 		owner.posted += int64(n)
 	default:
 		s.posted -= min(n, s.posted)
 		s.ok += n
-		owner.completes(int64(n))
+		owner.completesStaged(int64(n))
 	}
 	owner.staged[st.pool] = s
+}
+
+// completesStaged takes n bytes from what is posted, be it by an earlier try of the
+// same sender.
+func (t *transfer) completesStaged(n int64) {
+	n = t.unposted(n)
+	for _, other := range t.into.transfers {
+		if other.send == t.send {
+			n = other.unposted(n)
+		}
+	}
 }
 
 // parted is the transfer of that name whose peer was said to be gone, and goes on all

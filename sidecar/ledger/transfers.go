@@ -48,6 +48,7 @@ func (l *Ledger) transferStarted(c *call) {
 	if f.Synthetic {
 		c.room.synthetic = true
 	}
+	t.into.misnamed = t.into.misnamed || c.misnames
 	if t.into.began == 0 {
 		t.into.began = l.tick
 	}

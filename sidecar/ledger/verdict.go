@@ -101,11 +101,17 @@ func (rm *room) outcome(h *handoff) (finding.Outcome, string) {
 // notSeen is the first thing that stands between a handoff and clean.
 func (rm *room) notSeen(h *handoff) string {
 	for _, u := range rm.unseen {
-		if u.inst == nil || u.inst == h.recv || !u.own && h.sentBy(u.inst) {
+		if u.inst == nil || u.inst == h.recv {
 			return u.what
 		}
 	}
+	blank := h.senderBlank
+	if !h.judged {
+		blank = rm.senderBlank(h)
+	}
 	switch {
+	case blank != "":
+		return blank
 	case !h.completed:
 		return "the handoff was not completed"
 	case !h.startedByReceiver() && (h.req == nil || !h.req.reserved):
@@ -114,6 +120,17 @@ func (rm *room) notSeen(h *handoff) string {
 		return fmt.Sprintf("the data into %s were not watched", h.recv.name)
 	case !h.sealed:
 		return "not every owed page was seen to be written"
+	}
+	return ""
+}
+
+// senderBlank is the first thing that was not seen at a sender. What is not seen
+// there after the judgement takes nothing back: it was seen to arrive.
+func (rm *room) senderBlank(h *handoff) string {
+	for _, u := range rm.unseen {
+		if !u.own && u.inst != nil && h.sentBy(u.inst) {
+			return u.what
+		}
 	}
 	return ""
 }

@@ -53,16 +53,16 @@ func (pl *pool) allClosed(a uint32) bool {
 }
 
 // unnamedTarget is for a transfer that its receiver never named (hard case 3),
-// though it may have named others where no stream promises them: its targets are
-// the pages that its request reserved there. open: only a transfer that still
-// runs is meant.
+// though it may have named others where no stream promises them, or the bytes name
+// it: its targets are the pages that its request reserved there. open: only a
+// transfer that still runs is meant.
 func (l *Ledger) unnamedTarget(c *call, from *instance, pl *pool, at uint32, p *page, open bool) uint32 {
 	r := l.parties.all[p.owner].req
 	if r == nil || p.flags&ownerRef == 0 {
 		return 0
 	}
 	h := r.room.into(pl.inst)
-	if h == nil || h.startedByReceiver() && pl.inst.engine && pl.promises(lifecycle.TransferStarted) {
+	if h == nil || c.f.Xfer == "" && h.startedByReceiver() && pl.inst.engine && pl.promises(lifecycle.TransferStarted) {
 		return 0
 	}
 	for i := len(h.transfers) - 1; i >= 0; i-- {
@@ -97,6 +97,9 @@ func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uin
 			return a, false
 		}
 	}
+	if c.f.Xfer != "" {
+		return 0, l.ofUnheard(c, pl, p, fits)
+	}
 	for a := p.act; a != 0; a = pl.acts[a].next {
 		rec := &pl.acts[a]
 		if rec.source || !l.of(rec).open() || !fits(l.of(rec)) {
@@ -116,6 +119,17 @@ func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uin
 		pick = l.newestOf(pl, p, fits)
 	}
 	return pick, false
+}
+
+// ofUnheard is for bytes that name a transfer which does not name the page: those
+// that do name it are not their writers. It reports whether the bytes are of one
+// whose start nobody saw; then they tell nothing.
+func (l *Ledger) ofUnheard(c *call, pl *pool, p *page, fits func(*transfer) bool) bool {
+	if l.runningAs(c) != nil || l.newestOf(pl, p, fits) == 0 {
+		return false
+	}
+	l.couldOwn(pl, p, fits)
+	return true
 }
 
 // couldOwn makes every request that could own a write unwitnessed.

@@ -152,26 +152,26 @@ var casesHanded = []mutant{
 	{
 		rule: "case-07", clause: "seen-to-end", file: "early_release.go",
 		off: "all its writes were seen to end",
-		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		old: `return t.failed() && t.posted == 0 && len(t.doubts) == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 		new: `return false`,
 	},
 	{
 		rule: "case-07", clause: "none-outstanding", file: "early_release.go",
 		off: "and none that was posted is outstanding",
-		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		old: `return t.failed() && t.posted == 0 && len(t.doubts) == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 		new: `return t.failed() && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 	},
 	{
 		rule: "case-07", clause: "seen-completely", file: "early_release.go",
 		off: "and the coverage is complete",
-		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
-		new: `return t.failed() && t.posted == 0`,
+		old: `return t.failed() && t.posted == 0 && len(t.doubts) == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		new: `return t.failed() && t.posted == 0 && len(t.doubts) == 0`,
 	},
 	{
 		rule: "case-07", clause: "failed-only", file: "early_release.go",
 		off: "and the transfer is over: one that is open may post more",
-		old: `return t.failed() && t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
-		new: `return t.posted == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		old: `return t.failed() && t.posted == 0 && len(t.doubts) == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
+		new: `return t.posted == 0 && len(t.doubts) == 0 && !t.into.blurred && t.recv.sight.complete(t.send.name, t.began())`,
 	},
 	{
 		rule: "case-07", clause: "every-writer", file: "transfer.go",

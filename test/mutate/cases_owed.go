@@ -64,13 +64,13 @@ var casesOwed = []mutant{
 	{
 		rule: "case-04", clause: "tokens", file: "short_handoff.go",
 		off: "the pages of the tokens are owed",
-		old: `if int64(len(owed.pages))+owed.unnamed <= int64(len(named)) {`,
+		old: `if owed.total() <= int64(len(named)) {`,
 		new: `if true {`,
 	},
 	{
 		rule: "case-04", clause: "if-that-is-more", file: "short_handoff.go",
 		off: "but only if they are more than those named",
-		old: `if int64(len(owed.pages))+owed.unnamed <= int64(len(named)) {`,
+		old: `if owed.total() <= int64(len(named)) {`,
 		new: `if false {`,
 	},
 	{
@@ -216,7 +216,7 @@ var casesOwed = []mutant{
 	{
 		rule: "case-05", clause: "once", file: "handoff.go",
 		off: "judged once",
-		old: `	h.judged = true
+		old: `	h.judged, h.senderBlank = true, h.room.senderBlank(h)
 	delete(h.recv.waiting, h)`,
 		new: `	delete(h.recv.waiting, h)`,
 	},

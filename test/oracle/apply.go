@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
 // accusations are what the rules for pages and transfers charge a fact with,
@@ -113,7 +114,7 @@ func (o *oracle) apply(e *entry) {
 	case lifecycle.PagesEvicted:
 		o.evict(pages)
 	case lifecycle.TransferStarted:
-		o.start(e)
+		o.start(e, c.has(finding.ForeignPage))
 		if e.Side == lifecycle.Sender {
 			o.send(e, pages)
 		}
@@ -158,9 +159,7 @@ func (o *oracle) makeKnown(e *entry) (r *request) {
 	}
 	if e.Room != "" {
 		room := o.room(e.Room)
-		if !slices.Contains(room.seenAt, e.Inst) {
-			room.seenAt = append(room.seenAt, e.Inst)
-		}
+		room.namedAt(e.Inst)
 		for _, other := range room.at {
 			other.named = o.now
 		}

@@ -81,7 +81,7 @@ func (o *oracle) claimedPages(h *handoff) []*generation {
 // compareHalves: each sender names as many pages as the receiver names for it,
 // of pools whose pages have as many tokens.
 func (o *oracle) compareHalves(h *handoff, sender string, f *lifecycle.Fact, c *charges) {
-	if h.blurred() != "" || h.partial || h.room.early[h.receiver] {
+	if h.blurred() != "" || h.partial || h.misnamed || h.room.early[h.receiver] {
 		return
 	}
 	if !o.inst(sender).inSight(h.first) || !o.inst(h.receiver).inSight(h.first) {

@@ -37,6 +37,12 @@ func (o *oracle) newRoom(id string) *room {
 	return r
 }
 
+func (r *room) namedAt(inst string) {
+	if inst != "" && !slices.Contains(r.seenAt, inst) {
+		r.seenAt = append(r.seenAt, inst)
+	}
+}
+
 func (r *room) blur(why string) {
 	if r != nil && r.unseen == "" {
 		r.unseen = why
@@ -156,6 +162,7 @@ type handoff struct {
 	lastEnd  *entry // the last completion of a transfer
 	mixed    bool   // a write could be of it or of another
 	partial  bool   // it may have begun out of sight (R19a)
+	misnamed bool   // a start named a page that is not its request's
 	unseen   string
 	unsure   string // what its judgement could not tell
 }
@@ -211,7 +218,7 @@ func (h *handoff) request() *request { return h.room.at[h.receiver] }
 
 // start applies transfer_started, once it has been judged by the rules for
 // pages.
-func (o *oracle) start(e *entry) {
+func (o *oracle) start(e *entry, misnames bool) {
 	r := o.roomToStart(e)
 	req := o.speaker(e.Fact)
 	r.synthetic = r.synthetic || e.Synthetic
@@ -222,6 +229,7 @@ func (o *oracle) start(e *entry) {
 	o.compare(e, receiver, sender)
 	t := o.transfer(r, receiver, sender, e.Xfer)
 	h := t.handoff()
+	h.misnamed = h.misnamed || misnames
 	if h.first == 0 {
 		h.first = o.applied
 	}

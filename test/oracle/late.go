@@ -18,7 +18,9 @@ func (o *oracle) late(e *entry) {
 		o.speaker(e.Fact).blur("a fact about it came too late")
 	}
 	if e.Room != "" {
-		o.room(e.Room).blur("a fact about it came too late")
+		room := o.room(e.Room)
+		room.blur("a fact about it came too late")
+		room.namedAt(e.Inst)
 	}
 	switch e.Ev {
 	case lifecycle.PoolOpened:

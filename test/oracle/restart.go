@@ -54,6 +54,9 @@ func (o *oracle) restart(e *entry, i *instance) {
 				o.judgeAtEnd(h)
 				h.blur("the receiver restarted")
 			}
+			if !h.judged && slices.Contains(h.senders(), i.name) {
+				h.blur("a sender restarted")
+			}
 		}
 	}
 	for _, r := range i.requests {

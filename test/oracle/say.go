@@ -25,6 +25,10 @@ type charges struct {
 
 func (o *oracle) charges() *charges { return &charges{o: o} }
 
+func (c *charges) has(kind finding.Kind) bool {
+	return slices.ContainsFunc(c.list, func(ch *charge) bool { return ch.kind == kind })
+}
+
 type charge struct {
 	kind               finding.Kind
 	fact               *lifecycle.Fact

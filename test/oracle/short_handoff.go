@@ -242,6 +242,7 @@ func (o *oracle) judge(h *handoff, f *lifecycle.Fact, why string, step lifecycle
 	a := o.assess(h, step)
 	seen := o.sees(h)
 	o.judgeClaims(h, f, a, seen, step)
+	h.blur(h.senderUnseen())
 	h.judged, h.seen = true, seen
 	for _, l := range a.lacks {
 		for _, g := range l.pages {

@@ -81,10 +81,20 @@ func (o *oracle) outcome(h *handoff) (finding.Outcome, string) {
 }
 
 // blurred is the first thing that was not seen of the handoff, or of the requests
-// on either side of it.
+// on either side of it; of a sender's what came after the judgement is nothing to it.
 func (h *handoff) blurred() string {
 	unseen := cmp.Or(h.unseen, h.room.unseen)
-	for _, inst := range append(h.senders(), h.receiver) {
+	if half := h.room.at[h.receiver]; half != nil {
+		unseen = cmp.Or(unseen, half.unseen)
+	}
+	if !h.judged {
+		unseen = cmp.Or(unseen, h.senderUnseen())
+	}
+	return unseen
+}
+
+func (h *handoff) senderUnseen() (unseen string) {
+	for _, inst := range h.senders() {
 		if half := h.room.at[inst]; half != nil {
 			unseen = cmp.Or(unseen, half.unseen)
 		}

@@ -70,7 +70,7 @@ func (o *oracle) partsOf(f *lifecycle.Fact) (parts []part, writers []*transfer) 
 			h.blur("a write could be of it or of another")
 			o.takes(t).blur("a write could be of it or of another")
 		}
-		if len(w.either) > 0 {
+		if len(w.either) > 0 || w.unheard {
 			continue
 		}
 		if w.t != nil && !slices.Contains(writers, w.t) {
@@ -168,9 +168,10 @@ func (o *oracle) settlePosts(e *entry) {
 // writer is whose write it was: one transfer's; one of several, nobody knows
 // whose; or that of a room that has no transfer into the page.
 type writer struct {
-	t      *transfer
-	either []*transfer
-	room   *room
+	t       *transfer
+	either  []*transfer
+	room    *room
+	unheard bool // of a transfer whose start nobody saw
 }
 
 // writerOf is hard case 8: by xfer, by the source, by the open transfer on the
@@ -194,10 +195,14 @@ func (o *oracle) writerOf(f *lifecycle.Fact, p piece) writer {
 			return writer{room: rooms[0]}
 		}
 	}
-	if found := o.openOn(p, into); len(found) > 0 {
-		return o.oneOf(found, p)
+	open, last := o.openOn(p, into), o.lastEnded(f, p)
+	switch {
+	case f.Xfer != "" && (len(open) > 0 || last != nil):
+		return writer{either: open, unheard: true} // it names another
+	case len(open) > 0:
+		return o.oneOf(open, p)
 	}
-	return writer{t: o.lastEnded(f, p)}
+	return writer{t: last}
 }
 
 // oneOf: if two requests could own a write, it belongs to neither.

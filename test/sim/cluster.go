@@ -243,7 +243,9 @@ func (s *Sim) open() {
 
 // open says which pools the instance has and how well it is seen.
 func (in *instance) open(since lifecycle.Since) {
-	in.opened = in.s.now
+	if since == lifecycle.SinceStart {
+		in.opened = in.s.now // its steps go on while somebody attaches
+	}
 	if in.silent {
 		return
 	}
