@@ -21,7 +21,7 @@ func Open(cfg Config) (*Store, error) {
 		cfg.Wall = time.Now
 	}
 	cfg.Bytes = max(cfg.Bytes, MinBytes)
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := makeDir(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("make the evidence folder: %w", err)
 	}
 	lock, err := lockDir(cfg.Dir)
@@ -41,7 +41,7 @@ func openWhole(cfg Config) (*Store, error) {
 	path := filepath.Join(cfg.Dir, fileName)
 	_, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return open(cfg, false)
+		return begun(cfg)
 	}
 	if err == nil {
 		err = renewed(cfg)
@@ -52,18 +52,80 @@ func openWhole(cfg Config) (*Store, error) {
 			return s, nil
 		}
 	}
-	if errors.Is(err, os.ErrPermission) {
+	if !isDamage(err) {
 		return nil, err
 	}
 	aside, moved := setAside(cfg)
 	if moved != nil {
 		return nil, errors.Join(err, moved)
 	}
-	s, err := open(cfg, false)
+	s, err := begun(cfg)
 	if err == nil {
 		s.aside = aside
 	}
 	return s, err
+}
+
+// errNotKept is for a store that has its name, but may lose it with the power.
+var errNotKept = errors.New("the folder of the evidence cannot be synced")
+
+// isDamage reports whether an error is of the store itself: not one of a system that
+// has no room, no rights or nothing left, behind which a store may be whole.
+func isDamage(err error) bool {
+	var no unix.Errno
+	return !errors.Is(err, errNotKept) && (!errors.As(err, &no) || no == unix.EIO)
+}
+
+// begun makes a new store. It has its name only once it is whole, so that a power cut
+// while it is made leaves none, not half of one.
+func begun(cfg Config) (*Store, error) {
+	path := filepath.Join(cfg.Dir, fileName)
+	if err := guarded(func() error { return written(path, func(db *bbolt.DB) error { return db.Update(makeBuckets) }) }); err != nil {
+		return nil, fmt.Errorf("begin the evidence: %w", err)
+	}
+	return open(cfg, false)
+}
+
+// written makes a database with what fill puts there, and then gives it the name path,
+// for good: what goes to it later must not be lost with a name that was not kept.
+func written(path string, fill func(db *bbolt.DB) error) error {
+	next := path + ".new"
+	_ = os.Remove(next) // of one that was killed
+	db, err := bbolt.Open(next, 0o600, &bbolt.Options{Timeout: lockTimeout})
+	if err == nil {
+		err = errors.Join(fill(db), db.Close())
+	}
+	if err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next)
+		return err
+	}
+	if err := synced(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%w: %w", errNotKept, err)
+	}
+	return nil
+}
+
+// synced makes the names in a folder stay.
+func synced(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// makeDir makes the folder of a store where there is none.
+func makeDir(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return synced(filepath.Dir(filepath.Clean(dir)))
 }
 
 // renewed verifies the store and writes it anew, so that damage to what bbolt keeps
@@ -74,21 +136,12 @@ func renewed(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(cfg.Dir, fileName)
 	err = guarded(func() error {
 		defer old.db.Close()
-		_ = os.Remove(path + ".new") // of one that was killed
-		db, err := bbolt.Open(path+".new", 0o600, &bbolt.Options{Timeout: lockTimeout})
-		if err != nil {
-			return err
-		}
-		return errors.Join(bbolt.Compact(db, old.db, 1<<20), db.Close())
+		return written(filepath.Join(cfg.Dir, fileName), func(db *bbolt.DB) error { return bbolt.Compact(db, old.db, 1<<20) })
 	})
-	if errors.Is(err, ErrBroken) {
+	if errors.Is(err, ErrBroken) || errors.Is(err, errNotKept) {
 		return err
-	}
-	if err != nil || os.Rename(path+".new", path) != nil {
-		_ = os.Remove(path + ".new")
 	}
 	return nil
 }
@@ -138,11 +191,6 @@ func open(cfg Config, readOnly bool) (s *Store, err error) {
 			return fmt.Errorf("open the evidence: %w", err)
 		}
 		s.db.AllocSize = 1 << 20
-		if !readOnly {
-			if err := s.db.Update(makeBuckets); err != nil {
-				return fmt.Errorf("begin the evidence: %w", err)
-			}
-		}
 		return s.load()
 	})
 	if err != nil {
