@@ -1,0 +1,166 @@
+#include "textflag.h"
+
+// func features() uint32
+TEXT ·features(SB), NOSPLIT, $0-4
+	MOVL $1, AX
+	XORL CX, CX
+	CPUID
+	MOVL CX, ret+0(FP)
+	RET
+
+// func dotsAVX2(out *[quad]float32, a, b *float32, n int)
+//
+// Y0 to Y3 are the sums of the four products, eight of each side by side.
+TEXT ·dotsAVX2(SB), NOSPLIT, $0-32
+	MOVQ out+0(FP), DI
+	MOVQ a+8(FP), SI
+	MOVQ b+16(FP), R8
+	MOVQ n+24(FP), CX
+	SHLQ $2, CX
+	LEAQ (R8)(CX*1), R9
+	LEAQ (R9)(CX*1), R10
+	LEAQ (R10)(CX*1), R11
+	XORQ DX, DX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+
+dot:
+	VMOVUPS (SI)(DX*1), Y4
+	VFMADD231PS (R8)(DX*1), Y4, Y0
+	VFMADD231PS (R9)(DX*1), Y4, Y1
+	VFMADD231PS (R10)(DX*1), Y4, Y2
+	VFMADD231PS (R11)(DX*1), Y4, Y3
+	ADDQ $32, DX
+	CMPQ DX, CX
+	JLT  dot
+
+	// Each sum of eight: neighbours, neighbours again, low half and high half.
+	VHADDPS Y1, Y0, Y0
+	VHADDPS Y3, Y2, Y2
+	VHADDPS Y2, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VADDPS X1, X0, X0
+	VMOVUPS X0, (DI)
+	VZEROUPPER
+	RET
+
+// func widenF16AVX2(dst *float32, src *byte, n int)
+TEXT ·widenF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+half:
+	VCVTPH2PS (SI), Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JG   half
+	VZEROUPPER
+	RET
+
+// func widenBF16AVX2(dst *float32, src *byte, n int)
+TEXT ·widenBF16AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ n+16(FP), CX
+
+brain:
+	VPMOVZXWD (SI), Y0
+	VPSLLD $16, Y0, Y0
+	VMOVDQU Y0, (DI)
+	ADDQ $16, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JG   brain
+	VZEROUPPER
+	RET
+
+// func widenQ4AVX2(dst *float32, src *byte, blocks int)
+//
+// Y6 is the scale, Y7 the least value, X8 keeps the low half of each byte.
+TEXT ·widenQ4AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+	MOVL $0x0f0f0f0f, AX
+	VMOVD AX, X8
+	VPBROADCASTD X8, X8
+
+four:
+	VMOVD (SI), X5
+	VCVTPH2PS X5, X5
+	VBROADCASTSS X5, Y6
+	VPSHUFD $1, X5, X5
+	VBROADCASTSS X5, Y7
+	VMOVDQU 4(SI), X0
+	VPSRLW $4, X0, X1
+	VPAND X8, X0, X0
+	VPAND X8, X1, X1
+	VPMOVZXBD X0, Y2
+	VPSRLDQ $8, X0, X0
+	VPMOVZXBD X0, Y3
+	VPMOVZXBD X1, Y4
+	VPSRLDQ $8, X1, X1
+	VPMOVZXBD X1, Y5
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS Y6, Y2, Y2
+	VMULPS Y6, Y3, Y3
+	VMULPS Y6, Y4, Y4
+	VMULPS Y6, Y5, Y5
+	VADDPS Y7, Y2, Y2
+	VADDPS Y7, Y3, Y3
+	VADDPS Y7, Y4, Y4
+	VADDPS Y7, Y5, Y5
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS Y5, 96(DI)
+	ADDQ $20, SI
+	ADDQ $128, DI
+	DECQ CX
+	JNZ  four
+	VZEROUPPER
+	RET
+
+// func widenQ8AVX2(dst *float32, src *byte, blocks int)
+//
+// Y6 is the scale.
+TEXT ·widenQ8AVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ src+8(FP), SI
+	MOVQ blocks+16(FP), CX
+
+eight:
+	MOVWLZX (SI), AX
+	VMOVD AX, X5
+	VCVTPH2PS X5, X5
+	VBROADCASTSS X5, Y6
+	VPMOVSXBD 2(SI), Y2
+	VPMOVSXBD 10(SI), Y3
+	VPMOVSXBD 18(SI), Y4
+	VPMOVSXBD 26(SI), Y5
+	VCVTDQ2PS Y2, Y2
+	VCVTDQ2PS Y3, Y3
+	VCVTDQ2PS Y4, Y4
+	VCVTDQ2PS Y5, Y5
+	VMULPS Y6, Y2, Y2
+	VMULPS Y6, Y3, Y3
+	VMULPS Y6, Y4, Y4
+	VMULPS Y6, Y5, Y5
+	VMOVUPS Y2, (DI)
+	VMOVUPS Y3, 32(DI)
+	VMOVUPS Y4, 64(DI)
+	VMOVUPS Y5, 96(DI)
+	ADDQ $34, SI
+	ADDQ $128, DI
+	DECQ CX
+	JNZ  eight
+	VZEROUPPER
+	RET
