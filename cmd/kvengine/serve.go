@@ -10,6 +10,8 @@ import (
 	"github.com/kvwitness/kvwitness/engine/api"
 	"github.com/kvwitness/kvwitness/engine/config"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
+	"github.com/kvwitness/kvwitness/engine/model"
+	"github.com/kvwitness/kvwitness/engine/model/llama"
 	"github.com/kvwitness/kvwitness/engine/process"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
@@ -20,9 +22,10 @@ func serveCommand() *cobra.Command {
 	table := s.Table()
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "serve the built-in model, alone or as one half of a disaggregated pair",
+		Short: "serve a model, alone or as one half of a disaggregated pair",
 		Long: `serve runs one engine process. A unified engine answers by itself; prefill and
-decode are two processes that a router joins:
+decode are two processes that a router joins. The model is a small built-in one, which answers
+with what followed the same text earlier, or that of a file (--model):
 
   kvengine serve --role prefill --port 30001 --bootstrap-port 8998
   kvengine serve --role decode --port 30002 --prefill 127.0.0.1:8998
@@ -52,9 +55,13 @@ func serve(ctx context.Context, s *config.Serve) error {
 	if s.Events.On || s.Events.Record != "" {
 		s.Witness = func(instance string) (process.Witness, error) { return witness(ctx, s.Events, instance) }
 	}
-	p, err := process.Start(ctx, s.Config)
+	m, err := openModel(s)
 	if err != nil {
 		return err
+	}
+	p, err := process.Start(ctx, s.Config)
+	if err != nil {
+		return errors.Join(err, m.Close())
 	}
 	s.Config.Log.Info("serving", "role", s.Worker.Role.String(), "url", p.URL(), "instance", p.Control, "bootstrap", p.Bootstrap)
 	if d := s.Worker.Drill; d != scheduler.NoDrill {
@@ -64,7 +71,23 @@ func serve(ctx context.Context, s *config.Serve) error {
 	s.Config.Log.Info("stopping")
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.StopTimeout)
 	defer cancel()
-	return p.Stop(stopCtx)
+	return errors.Join(p.Stop(stopCtx), m.Close())
+}
+
+// openModel reads the model that is served and names it. It is closed after the
+// process has ended.
+func openModel(s *config.Serve) (m *model.Model, err error) {
+	m = model.Builtin()
+	if s.ModelFile != "" {
+		if m, err = llama.Open(s.ModelFile); err != nil {
+			return nil, err
+		}
+	}
+	s.Worker.Model = m
+	if s.Model == "" {
+		s.Model = m.Spec().Name
+	}
+	return m, nil
 }
 
 // witness begins to publish, or only to record.

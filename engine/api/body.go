@@ -134,21 +134,21 @@ func (b *Body) stops() ([][]byte, *Error) {
 
 // completionPrompt reads prompt: a string, a list of one string, or a list of
 // token ids.
-func (b *Body) completionPrompt() ([]model.Token, *Error) {
+func (b *Body) completionPrompt(words model.Vocabulary) ([]model.Token, *Error) {
 	var text string
 	if json.Unmarshal(b.Prompt, &text) == nil {
-		return model.Encode([]byte(text)), nil
+		return words.Encode([]byte(text)), nil
 	}
 	var texts []string
 	if json.Unmarshal(b.Prompt, &texts) == nil && len(texts) == 1 {
-		return model.Encode([]byte(texts[0])), nil
+		return words.Encode([]byte(texts[0])), nil
 	}
 	var tokens []model.Token
 	if json.Unmarshal(b.Prompt, &tokens) != nil || len(tokens) == 0 {
 		return nil, refuseParam("prompt", "want a string, a list of one string, or a list of token ids")
 	}
 	for _, t := range tokens {
-		if t < 0 || t >= model.Vocab {
+		if t < 0 || int(t) >= words.Size() {
 			return nil, refuseParam("prompt", "a token id is not in the vocabulary")
 		}
 	}
@@ -156,19 +156,23 @@ func (b *Body) completionPrompt() ([]model.Token, *Error) {
 }
 
 // chatPrompt joins the messages.
-func (b *Body) chatPrompt() ([]model.Token, *Error) {
+func (b *Body) chatPrompt(words model.Vocabulary) ([]model.Token, *Error) {
 	if len(b.Messages) == 0 {
 		return nil, refuseParam("messages", "there is none")
 	}
-	var texts [][]byte
+	var turns []model.Message
 	for _, m := range b.Messages {
 		text, ok := m.text()
 		if !ok {
 			return nil, refuseParam("messages", "content must be a string or a list of text parts")
 		}
-		texts = append(texts, text)
+		turns = append(turns, model.Message{Role: m.Role, Content: string(text)})
 	}
-	return model.EncodeTurns(texts...), nil
+	tokens, err := words.EncodeChat(turns)
+	if err != nil {
+		return nil, refuseParam("messages", err.Error())
+	}
+	return tokens, nil
 }
 
 func (m Message) text() ([]byte, bool) {

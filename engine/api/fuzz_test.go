@@ -29,10 +29,10 @@ func FuzzParseBody(f *testing.F) {
 			t.Errorf("%d tokens", n)
 		}
 		if stops, e := b.stops(); e == nil {
-			_, _ = model.NewAnswer(1, stops...)
+			_ = model.CheckStops(stops)
 		}
-		for _, prompt := range []func() ([]model.Token, *Error){b.completionPrompt, b.chatPrompt} {
-			tokens, e := prompt()
+		for _, prompt := range []func(model.Vocabulary) ([]model.Token, *Error){b.completionPrompt, b.chatPrompt} {
+			tokens, e := prompt(model.Bytes{})
 			if e == nil && len(tokens) == 0 {
 				t.Error("an empty prompt was accepted")
 			}

@@ -26,8 +26,11 @@ func (s *Server) chat(w http.ResponseWriter, r *http.Request) {
 	s.generate(w, r, chatForm{}, (*Body).chatPrompt)
 }
 
+// promptOf reads the prompt of a body.
+type promptOf func(*Body, model.Vocabulary) ([]model.Token, *Error)
+
 // generate answers one request.
-func (s *Server) generate(w http.ResponseWriter, r *http.Request, f form, prompt func(*Body) ([]model.Token, *Error)) {
+func (s *Server) generate(w http.ResponseWriter, r *http.Request, f form, prompt promptOf) {
 	b, req, e := s.request(w, r, prompt)
 	if e == nil && s.stopping.Load() {
 		e = failure(http.StatusServiceUnavailable, scheduler.ErrStopping)
@@ -70,7 +73,7 @@ func (s *Server) refuse(w http.ResponseWriter, f form, e *Error) {
 }
 
 // request reads what is asked for, and by whom.
-func (s *Server) request(w http.ResponseWriter, r *http.Request, prompt func(*Body) ([]model.Token, *Error)) (*Body, *worker.Request, *Error) {
+func (s *Server) request(w http.ResponseWriter, r *http.Request, prompt promptOf) (*Body, *worker.Request, *Error) {
 	tenant, e := s.cfg.Keys.Tenant(r)
 	if e != nil {
 		return nil, nil, e
@@ -90,7 +93,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, prompt func(*Bo
 	if b.Seed != nil {
 		req.Seed = uint64(*b.Seed)
 	}
-	if req.Prompt, e = prompt(b); e != nil {
+	if req.Prompt, e = prompt(b, s.worker.Config().Model); e != nil {
 		return nil, nil, e
 	}
 	if req.MaxTokens, e = b.maxTokens(); e != nil {
@@ -99,7 +102,7 @@ func (s *Server) request(w http.ResponseWriter, r *http.Request, prompt func(*Bo
 	if req.Stops, e = b.stops(); e != nil {
 		return nil, nil, e
 	}
-	if _, err := model.NewAnswer(1, req.Stops...); err != nil {
+	if err := model.CheckStops(req.Stops); err != nil {
 		return nil, nil, refuseParam("stop", err.Error())
 	}
 	if req.Drill, e = s.drill(r); e != nil {

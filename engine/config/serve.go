@@ -15,6 +15,7 @@ import (
 // Serve is what `kvengine serve` can be told.
 type Serve struct {
 	process.Config
+	ModelFile   string
 	KeyFile     string
 	StopTimeout time.Duration
 	Events      Events
@@ -71,7 +72,8 @@ func (s *Serve) Table() Table {
 		number("verbs.gid", verbs.AnyGID, verbs.AnyGID, 255, "index of the port's GID; -1: the first that stands for an IPv4 address", &s.Transfer.Device.GID),
 		number("rank", 0, 0, 63, "which of the ranks this prefill is", &w.Rank),
 		number("ranks", 1, 1, 64, "how many prefill ranks bring a share of each page", &w.Ranks),
-		text("model", "induction-bytes", "name under which the model is served", &s.Model),
+		text("model", "", "GGUF file of the model (Llama architecture); empty: the built-in one", &s.ModelFile),
+		text("served-model-name", "", "name under which the model is served; empty: its own", &s.Model),
 		text("key-file", "", "file of API keys, a line \"TENANT KEY\" each; empty: everybody is let in as one tenant", &s.KeyFile),
 		number("pages", 1025, 2, maxPages, "pages of the pool, the null page included", &w.Pages),
 		number("page-tokens", 16, reference.MinPageTokens, reference.MaxPageTokens, "tokens of a page, a multiple of 8", &w.PageTokens),

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"github.com/kvwitness/kvwitness/engine/kvcache"
-	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/pdwire"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
@@ -94,7 +93,7 @@ func (d *Decode) status(m *pdwire.Status, text string) {
 			s.arrivals.Sweep() // all that the writer put there before it said so
 		}
 		record := d.worker.Memory().Record(h.slot, m.PrefillRank)
-		if record.First < 0 || record.First >= model.Vocab {
+		if record.First < 0 || int(record.First) >= d.worker.Config().Model.Size() {
 			e.Status, e.Reason = http.StatusBadGateway, "the first token is not one of the vocabulary"
 			break
 		}

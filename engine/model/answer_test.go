@@ -14,7 +14,7 @@ func FuzzAnswerStopsAtTheFirstStopString(f *testing.F) {
 	f.Add([]byte("aaaab"), []byte("aab"), []byte("ab"), 3)
 	f.Add([]byte("abcabd"), []byte("abd"), []byte("c"), 6)
 	f.Fuzz(func(t *testing.T, text, stop1, stop2 []byte, limit int) {
-		a, err := NewAnswer(limit, stop1, stop2)
+		a, err := NewAnswer(Bytes{}, limit, stop1, stop2)
 		if err != nil {
 			if valid := len(stop1) > 0 && len(stop2) > 0 && len(stop1) <= MaxStopBytes && len(stop2) <= MaxStopBytes; valid {
 				t.Fatal(err)
@@ -66,7 +66,7 @@ func TestStopStringsAreBounded(t *testing.T) {
 		"empty":    {{}},
 		"too long": {make([]byte, MaxStopBytes+1)},
 	} {
-		if _, err := NewAnswer(1, stops...); !errors.Is(err, ErrStop) {
+		if _, err := NewAnswer(Bytes{}, 1, stops...); !errors.Is(err, ErrStop) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -74,7 +74,7 @@ func TestStopStringsAreBounded(t *testing.T) {
 
 // Promise: nothing follows the end of an answer.
 func TestAnAnswerThatEndedTakesNothing(t *testing.T) {
-	a, err := NewAnswer(2)
+	a, err := NewAnswer(Bytes{}, 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ type Finish uint8
 
 const (
 	Running      Finish = iota
-	FinishStop          // EOT, or a stop string
+	FinishStop          // a token at which it ends, or a stop string
 	FinishLength        // the limit on tokens
 )
 
@@ -31,23 +31,33 @@ func (f Finish) String() string { return [...]string{"", "stop", "length"}[f] }
 // out to begin a stop string is held back until it is decided, so that a stream
 // never shows a part of one. The stop string itself is not part of the answer.
 type Answer struct {
+	words  Vocabulary
 	stops  [][]byte
 	left   int
-	held   []byte // at most the longest stop string, less one byte
+	held   []byte // between tokens at most the longest stop string, less one byte
 	finish Finish
 }
 
-// NewAnswer starts an answer of at most maxTokens tokens (EOT does not count).
-func NewAnswer(maxTokens int, stops ...[]byte) (*Answer, error) {
+// CheckStops returns ErrStop for stop strings outside the bounds.
+func CheckStops(stops [][]byte) error {
 	if len(stops) > MaxStops {
-		return nil, fmt.Errorf("%w: %d of them, at most %d", ErrStop, len(stops), MaxStops)
+		return fmt.Errorf("%w: %d of them, at most %d", ErrStop, len(stops), MaxStops)
 	}
 	for i, s := range stops {
 		if len(s) == 0 || len(s) > MaxStopBytes {
-			return nil, fmt.Errorf("%w: number %d has %d bytes, want 1 to %d", ErrStop, i, len(s), MaxStopBytes)
+			return fmt.Errorf("%w: number %d has %d bytes, want 1 to %d", ErrStop, i, len(s), MaxStopBytes)
 		}
 	}
-	a := &Answer{stops: stops, left: maxTokens}
+	return nil
+}
+
+// NewAnswer starts an answer in a model's words, of at most maxTokens tokens (one
+// that ends it does not count).
+func NewAnswer(words Vocabulary, maxTokens int, stops ...[]byte) (*Answer, error) {
+	if err := CheckStops(stops); err != nil {
+		return nil, err
+	}
+	a := &Answer{words: words, stops: stops, left: maxTokens}
 	if maxTokens <= 0 {
 		a.finish = FinishLength
 	}
@@ -60,13 +70,11 @@ func (a *Answer) Push(t Token) []byte {
 	if a.finish != Running {
 		return nil
 	}
-	if t == EOT {
+	if a.words.Ends(t) {
 		a.finish = FinishStop
 		return a.flush(len(a.held))
 	}
-	if b, ok := t.Byte(); ok {
-		a.held = append(a.held, b)
-	}
+	a.held = append(a.held, a.words.Text(t)...)
 	if at, ok := a.stopAt(); ok {
 		a.finish = FinishStop
 		return a.flush(at)

@@ -37,6 +37,7 @@ type End struct {
 type Answer struct {
 	Req     kvcache.Req
 	request *Request
+	words   model.Vocabulary
 	sampler *model.Sampler
 
 	mu      sync.Mutex
@@ -51,9 +52,9 @@ type Answer struct {
 	bell    chan struct{} // has room for one
 }
 
-func newAnswer(req kvcache.Req, r *Request) *Answer {
+func newAnswer(words model.Vocabulary, req kvcache.Req, r *Request) *Answer {
 	return &Answer{
-		Req: req, request: r, sampler: model.NewSampler(r.Temperature, r.Seed), bell: make(chan struct{}, 1),
+		Req: req, request: r, words: words, sampler: model.NewSampler(r.Temperature, r.Seed), bell: make(chan struct{}, 1),
 	}
 }
 
@@ -89,14 +90,12 @@ func (a *Answer) push(t model.Token) (stop bool) {
 	defer a.mu.Unlock()
 	a.next = append(a.next, a.decider.Push(t)...)
 	stop = a.decider.Finish() == model.FinishStop
-	if b, ok := t.Byte(); ok && !stop {
-		a.held = append(a.held, b)
-	}
 	if stop {
 		a.held = a.held[:0]
-	} else {
-		a.held = a.held[min(len(a.next), len(a.held)):]
+		return stop
 	}
+	a.held = append(a.held, a.words.Text(t)...)
+	a.held = a.held[min(len(a.next), len(a.held)):]
 	return stop
 }
 

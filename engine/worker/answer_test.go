@@ -16,9 +16,9 @@ func started(t *testing.T, maxTokens int, stops ...string) *Answer {
 	for _, s := range stops {
 		all = append(all, []byte(s))
 	}
-	a := newAnswer(1, &Request{})
+	a := newAnswer(model.Bytes{}, 1, &Request{})
 	var err error
-	if a.decider, err = model.NewAnswer(maxTokens, all...); err != nil {
+	if a.decider, err = model.NewAnswer(model.Bytes{}, maxTokens, all...); err != nil {
 		t.Fatal(err)
 	}
 	return a

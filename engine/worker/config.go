@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
+	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/kernels/reference"
 )
@@ -12,6 +13,8 @@ import (
 // Config of an engine process. Zero durations mean no limit.
 type Config struct {
 	Role scheduler.Role
+	// Model that is computed; nil: the built-in one. It is not closed here.
+	Model *model.Model
 	// Instance is the name under which facts about this process are told.
 	Instance string
 	// Pages in all, the null page included, of PageTokens tokens each.
@@ -62,6 +65,9 @@ type Link interface {
 }
 
 func (c *Config) complete() {
+	if c.Model == nil {
+		c.Model = model.Builtin()
+	}
 	c.Ranks = max(c.Ranks, 1)
 	if c.Slots <= 0 {
 		c.Slots = 2*c.MaxRunning + 1

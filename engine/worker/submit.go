@@ -14,7 +14,7 @@ type submission struct{ answer *Answer }
 // Submit hands a request in. It fails only with ErrClosed: everything else is said
 // by the answer's end, rejections included.
 func (w *Worker) Submit(r Request) (*Answer, error) {
-	a := newAnswer(kvcache.Req(w.req.Add(1)), &r)
+	a := newAnswer(w.cfg.Model, kvcache.Req(w.req.Add(1)), &r)
 	w.mu.Lock()
 	closed := w.closed
 	if !closed {
@@ -40,7 +40,7 @@ func (w *Worker) Abort(a *Answer, reason string) {
 // begin submits a request to the scheduler.
 func (w *Worker) begin(s *submission) {
 	a, r := s.answer, s.answer.request
-	decider, err := model.NewAnswer(max(r.MaxTokens, 1), r.Stops...)
+	decider, err := model.NewAnswer(w.cfg.Model, max(r.MaxTokens, 1), r.Stops...)
 	if err != nil {
 		w.end(a.Req, scheduler.Outcome{Status: 400, Finish: scheduler.FinishError, Err: err})
 		return

@@ -13,7 +13,6 @@ import (
 	"github.com/kvwitness/kvwitness/engine/handoff"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
-	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
 
@@ -22,6 +21,9 @@ const inboxEvents = 1024
 
 // ErrClosed is returned by a worker that has been closed.
 var ErrClosed = errors.New("the engine is closed")
+
+// ErrContext is returned where the declared context is longer than the model's.
+var ErrContext = errors.New("the context is too long")
 
 // Worker is a running engine.
 type Worker struct {
@@ -74,7 +76,10 @@ func New(cfg Config) (*Worker, error) {
 
 func (w *Worker) open() (err error) {
 	c := &w.cfg
-	if w.be, err = cpu.New(model.NewInduction(), cpu.Config{Pages: c.Pages, PageTokens: c.PageTokens, DType: c.DType}); err != nil {
+	if most := c.Model.Spec().MaxContext; c.ContextTokens > most {
+		return fmt.Errorf("%w: %d tokens, %s knows positions for %d", ErrContext, c.ContextTokens, c.Model.Spec().Name, most)
+	}
+	if w.be, err = cpu.New(c.Model, cpu.Config{Pages: c.Pages, PageTokens: c.PageTokens, DType: c.DType}); err != nil {
 		return err
 	}
 	var guard sync.Locker
