@@ -29,6 +29,7 @@ func (w *Worker) own() {
 	defer audits.Stop()
 	w.tellProtections()
 	for {
+		w.flush()
 		timer.Reset(w.untilDeadline())
 		select {
 		case <-w.stop:
@@ -40,6 +41,14 @@ func (w *Worker) own() {
 		case what := <-w.inbox:
 			w.take(what)
 		}
+	}
+}
+
+// flush has what happened told before the owner waits, and a pass keeps the
+// processors: who judges should learn of a step before its end.
+func (w *Worker) flush() {
+	if w.cfg.Witness != nil && len(w.inbox) == 0 {
+		w.cfg.Witness.Flush()
 	}
 }
 

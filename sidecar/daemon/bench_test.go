@@ -7,8 +7,6 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
-	"github.com/kvwitness/kvwitness/sidecar/ledger"
-	"github.com/kvwitness/kvwitness/sidecar/report"
 )
 
 // BenchmarkJudge is what a fact costs from the wire to its end: decoded, put in
@@ -18,9 +16,7 @@ func BenchmarkJudge(b *testing.B) {
 	const engines, reads = 8, 60
 	clock := int64(1e9)
 	in := intake.New(intake.Config{Now: func() int64 { return clock }})
-	log := report.New(nil)
-	defer log.Close(0)
-	j := &judge{in: in, ledger: ledger.New(ledger.Config{Settle: 3e6}), settle: 6e6, log: log, shadow: func() bool { return false }, now: func() int64 { return clock }, anothers: func(string) bool { return false }}
+	j := judgeOf(b, in, func() int64 { return clock })
 	dec := lifecycle.NewMsgpackDecoder()
 	var sources []*intake.Source
 	for e := range engines {

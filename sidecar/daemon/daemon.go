@@ -139,9 +139,9 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	m := metrics.New(d.reading)
 	d.askDriver(&o.Config.GPUs, o.Log)
 	judging := o.Config.Judge
-	judging.Settle, judging.HoldVerdicts = s.LiveSettle, false
+	judging.Settle, judging.Order, judging.HoldVerdicts = s.LiveSettle, inOrder, false
 	d.judge = &judge{
-		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle + s.Slack, log: d.report, record: d.record,
+		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle, log: d.report, record: d.record,
 		found: m.Found, shadow: d.shadow.Load, now: now, aside: d.aside, questions: make(chan func(*ledger.Ledger)),
 		anothers: d.anothers, opened: d.gpus.opened,
 	}

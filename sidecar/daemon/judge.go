@@ -23,8 +23,11 @@ const (
 	// there are none: then only the judge's own time limits wait.
 	turn = time.Millisecond
 	rest = 50 * time.Millisecond
-	// wakeful is for how long after a fact turns go on beyond the settle time.
-	wakeful = 3 * turn
+	// inOrder is how long facts are held to be put in order once more: the intake has
+	// seen to that, but for those that came later than it expected.
+	inOrder = time.Millisecond
+	// endWithin is how long what has come may take to be judged at the end.
+	endWithin = time.Second
 	// showEvery is how often the judge's counts are shown to others at most.
 	showEvery = 20 * time.Millisecond
 )
@@ -33,7 +36,7 @@ const (
 type judge struct {
 	in     *intake.Intake
 	ledger *ledger.Ledger
-	settle time.Duration // of the ledger, and the intake's slack
+	settle time.Duration // of the ledger
 	log    *report.Log
 	record *record.Recorder // nil: nothing is recorded
 	found  func(after time.Duration, id uint64)
@@ -49,7 +52,7 @@ type judge struct {
 	questions chan func(*ledger.Ledger) // of pages, answered between two turns
 	seen      []seen                    // in this turn
 
-	busyUntil int64 // ns
+	busyUntil int64 // ns that time has to come to: until then the ledger may have to say something
 	stepped   bool  // a fact was taken in this turn
 	shownAt   int64
 	own       metrics.Judged // of this goroutine
@@ -85,8 +88,8 @@ func (j *judge) run(ctx context.Context) {
 
 // end lets what has come be judged, as far as all sources have come.
 func (j *judge) end() {
-	for until := time.Now().Add(4 * (j.settle + wakeful)); time.Now().Before(until); time.Sleep(turn) {
-		j.turn()
+	for until := time.Now().Add(endWithin); j.turn() && time.Now().Before(until); {
+		time.Sleep(turn)
 	}
 	j.show()
 }
@@ -107,10 +110,10 @@ func (j *judge) turn() (busy bool) {
 	}
 	j.handOn()
 	now := j.now()
-	if more || j.stepped {
-		j.busyUntil, j.stepped = now+(j.settle+wakeful).Nanoseconds(), false
+	if j.stepped { // its handoff is judged when the ledger has settled, and then its request
+		j.busyUntil, j.stepped = low+(inOrder+2*j.settle).Nanoseconds(), false
 	}
-	busy = now < j.busyUntil
+	busy = more || low <= j.busyUntil
 	if now-j.shownAt >= showEvery.Nanoseconds() || !busy {
 		j.show()
 		j.shownAt = now

@@ -4,9 +4,12 @@ import "time"
 
 // Config is what the rules may be told. The zero Config is the default one.
 type Config struct {
-	// Settle is how long facts may take to be put in order, and how long
-	// after its last transfer a handoff is judged. Default 20 ms.
+	// Settle is how long a read waits for its step to end, and how long after its
+	// last transfer a handoff is judged. Default 20 ms.
 	Settle time.Duration
+	// Order is how long facts may take to be put in order, at most Settle. Default
+	// Settle.
+	Order time.Duration
 	// Grace is how long an engine's own count of held pages may differ from
 	// the ledger's. Default 1 s.
 	Grace time.Duration
@@ -47,6 +50,8 @@ func DefaultConfig() Config { return Config{}.withDefaults() }
 
 func (c Config) withDefaults() Config {
 	orDefault(&c.Settle, 20*time.Millisecond)
+	orDefault(&c.Order, c.Settle)
+	c.Order = min(c.Order, c.Settle)
 	orDefault(&c.Grace, time.Second)
 	orDefault(&c.Stall, 30*time.Second)
 	l := &c.Limits

@@ -81,7 +81,7 @@ func (l *Ledger) Step(f *lifecycle.Fact) []finding.Finding {
 		l.stats.Unjudged++
 		return nil
 	}
-	late := at < l.win.horizon(l.settleTime())
+	late := at < l.win.horizon(l.orderTime())
 	if inst != nil {
 		if inst.outdated(f) {
 			l.stats.Outdated++
@@ -150,9 +150,11 @@ func (l *Ledger) Verdicts() []finding.Verdict {
 
 func (l *Ledger) settleTime() int64 { return l.cfg.Settle.Nanoseconds() }
 
-// catchUp applies what has waited for the settle time, or is too much to hold.
+func (l *Ledger) orderTime() int64 { return l.cfg.Order.Nanoseconds() }
+
+// catchUp applies what has waited to be put in order, or is too much to hold.
 func (l *Ledger) catchUp() {
-	until := l.win.high - l.settleTime()
+	until := l.win.high - l.orderTime()
 	l.applyUntil(until)
 	for l.win.len() > l.cfg.Limits.Window {
 		l.stats.Forgotten.Window++

@@ -13,7 +13,7 @@ type held struct {
 	at   int64     // its time on the ledger's clock: t - clock_offset(node), never before what its stream said first
 }
 
-// window puts facts in order (hard case 11): they wait for the settle time, so
+// window puts facts in order (hard case 11): they wait for the order time, so
 // that those which arrive later than they happened find their place.
 type window struct {
 	facts   []held
@@ -33,11 +33,11 @@ func newWindow() window { return window{high: math.MinInt64, applied: math.MinIn
 func (w *window) len() int { return len(w.facts) - w.head }
 
 // horizon is the time before which a fact comes too late.
-func (w *window) horizon(settle int64) int64 {
+func (w *window) horizon(order int64) int64 {
 	if w.high == math.MinInt64 {
 		return w.high
 	}
-	return max(w.high-settle, w.applied)
+	return max(w.high-order, w.applied)
 }
 
 // push puts a fact where its time and its number in its stream want it.

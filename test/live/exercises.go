@@ -22,6 +22,8 @@ type Exercise struct {
 	pages   int
 	chunk   int
 	setup   Setup // beyond that
+	// Once: a sidecar says the findings once of two engines, however often it is played.
+	Once bool
 	// play returns the answer that the fault concerns, and its time is 0 where no
 	// client waits for it.
 	play func(c *Cluster, round int) (Answer, error)
@@ -36,7 +38,7 @@ var Exercises = []Exercise{
 	{Drill: scheduler.DoubleRelease, unified: true, asks: 3, pages: 33, chunk: 16, play: releaseTwice},
 	{Drill: scheduler.UnwrittenCache, unified: true, asks: 1, pages: 33, chunk: 4, play: hitEarly},
 	{Drill: scheduler.SaltDrop, unified: true, asks: 1, pages: 33, chunk: 16, play: samePrefix},
-	{Drill: scheduler.LayoutMismatch, asks: 1, pages: 33, chunk: 16, play: oneThenAnother},
+	{Drill: scheduler.LayoutMismatch, Once: true, asks: 1, pages: 33, chunk: 16, play: oneThenAnother},
 	{Drill: scheduler.StalePull, asks: 1, pages: 17, chunk: 16, play: pullEarly},
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -187,6 +188,17 @@ func (s *Sidecar) Body(path string) ([]byte, error) {
 	}
 	defer resp.Body.Close()
 	return io.ReadAll(resp.Body)
+}
+
+// Metric is the value of one series; 0: it is not told.
+func (s *Sidecar) Metric(series string) (value float64, err error) {
+	body, err := s.Body("/metrics")
+	for line := range strings.Lines(string(body)) {
+		if number, is := strings.CutPrefix(line, series+" "); is && err == nil {
+			value, err = strconv.ParseFloat(strings.TrimSpace(number), 64)
+		}
+	}
+	return value, err
 }
 
 // Get reads the JSON answer to a path.

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// linger is how long events may wait to be told: they are taken out in turns,
-	// so that the engine does not wake anybody for each.
+	// linger is how long events may wait to be told unless they are flushed: they are
+	// taken out in turns, so that the engine does not wake anybody for each.
 	linger = 2 * time.Millisecond
 	// restless is how many turns without an event pass before the next one has to
 	// wake the goroutine.

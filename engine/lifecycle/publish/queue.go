@@ -91,7 +91,7 @@ type queue struct {
 	mu     sync.Mutex
 	in     events
 	asleep bool // nobody looks until wake
-	urged  bool // wake was rung for being half full
+	urged  bool // wake was rung, and what is queued not taken yet
 	closed bool
 	total  uint64 // events accepted
 	lost   uint64 // events that did not fit, or came after the end
@@ -176,6 +176,19 @@ func (q *queue) rings() bool {
 		return true
 	}
 	return false
+}
+
+// urge wakes the reader for what is queued, if nobody has yet.
+func (q *queue) urge() {
+	q.mu.Lock()
+	ring := !q.urged && (len(q.in.list) > 0 || q.in.lost > 0)
+	if ring {
+		q.urged, q.asleep = true, false
+	}
+	q.mu.Unlock()
+	if ring {
+		q.ring()
+	}
 }
 
 func (q *queue) ring() {

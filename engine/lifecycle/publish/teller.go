@@ -93,6 +93,11 @@ func (t *Teller) PoolEvents(name string, spec lifecycle.PoolSpec) (*Pool, error)
 	return p, nil
 }
 
+// Flush has what was told so far sent at once. Who pauses should call it: the
+// goroutine that tells then runs while the caller waits, where it would otherwise
+// have its turn when a processor is free, and a computation leaves none for long.
+func (t *Teller) Flush() { t.q.urge() }
+
 // hashed is domain if it can be published: empty, or a hash in lower-case hex.
 func (t *Teller) hashed(domain kvcache.Domain) (string, bool) {
 	if domain == "" {
