@@ -30,7 +30,7 @@ var casesOrder = []mutant{
 	{
 		rule: "case-11", clause: "settle", file: "ledger.go",
 		off: "facts wait for the settle time",
-		old: `until := l.win.high - l.settleTime()`,
+		old: `until := l.win.high - l.orderTime()`,
 		new: `until := l.win.high`,
 	},
 	{
@@ -100,7 +100,7 @@ var casesOrder = []mutant{
 	{
 		rule: "case-11", clause: "late", file: "ledger.go",
 		off: "a fact that comes too late accuses nobody",
-		old: `late := at < l.win.horizon(l.settleTime())`,
+		old: `late := at < l.win.horizon(l.orderTime())`,
 		new: `late := false`,
 	},
 	{
