@@ -31,6 +31,9 @@ does not verify, 2 it cannot be read.`,
 	cmd.PersistentFlags().String("store", "", "folder of the evidence of a sidecar that does not run")
 	cmd.PersistentFlags().String("url", "", "address of a running sidecar")
 	cmd.PersistentFlags().String("token-file", "", "file with the sidecar's token")
+	cmd.PersistentFlags().String("ca-file", "", "authorities that may vouch for a sidecar at https; empty: the system's")
+	cmd.PersistentFlags().String("cert-file", "", "certificate to show to a sidecar that asks for one, with --key-file and --ca-file")
+	cmd.PersistentFlags().String("key-file", "", "the key of that certificate")
 	cmd.AddCommand(listCommand(), showCommand(), exportCommand(), verifyCommand(), closeCommand())
 	return cmd
 }

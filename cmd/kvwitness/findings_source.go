@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kvwitness/kvwitness/sidecar/config"
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 )
 
@@ -54,7 +55,13 @@ func fromEvidence[T any](cmd *cobra.Command, ask func(evidenceSource) (T, error)
 		defer s.Close()
 		return ask(storeSource{s})
 	}
-	web, err := newWebSource(cmd.Context(), at, cfg)
+	var files credentials.Files
+	for name, into := range map[string]*string{"ca-file": &files.CA, "cert-file": &files.Cert, "key-file": &files.Key} {
+		if *into, err = cmd.Flags().GetString(name); err != nil {
+			return answer, err
+		}
+	}
+	web, err := newWebSource(cmd.Context(), at, cfg, files)
 	if err != nil {
 		return answer, err
 	}
@@ -103,7 +110,7 @@ type webSource struct {
 	client *http.Client
 }
 
-func newWebSource(ctx context.Context, at string, cfg config.Config) (*webSource, error) {
+func newWebSource(ctx context.Context, at string, cfg config.Config, files credentials.Files) (*webSource, error) {
 	if at == "" {
 		host, port, err := net.SplitHostPort(cfg.Sidecar.Listen)
 		if err != nil {
@@ -112,9 +119,19 @@ func newWebSource(ctx context.Context, at string, cfg config.Config) (*webSource
 		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 			host = "127.0.0.1"
 		}
-		at = "http://" + net.JoinHostPort(host, port)
+		scheme := "http"
+		if cfg.Sidecar.ListenFiles.Cert != "" {
+			scheme = "https"
+		}
+		at = scheme + "://" + net.JoinHostPort(host, port)
 	}
-	w := &webSource{ctx: ctx, base: strings.TrimRight(at, "/") + "/api/v1/incidents", client: &http.Client{Timeout: webPatience}}
+	trust, err := credentials.Asking(files)
+	if err != nil {
+		return nil, err
+	}
+	w := &webSource{ctx: ctx, base: strings.TrimRight(at, "/") + "/api/v1/incidents", client: &http.Client{
+		Timeout: webPatience, Transport: &http.Transport{TLSClientConfig: trust},
+	}}
 	if path := cfg.Sidecar.TokenFile; path != "" {
 		text, err := os.ReadFile(path)
 		if err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -10,11 +12,15 @@ import (
 	"testing"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
+	listener "github.com/kvwitness/kvwitness/sidecar/serve"
 	"github.com/kvwitness/kvwitness/sidecar/web"
+	"github.com/kvwitness/kvwitness/test/authority"
 )
 
 const evidenceBody = `{"part":"opened","findings":[{"kind":"stale_read","severity":"critical","t":5,"inst":"d","req":"r\u001b[31m","room":"7","pool":"kv","pages":[[8,1]],` +
@@ -50,17 +56,38 @@ func TestEvidenceIsListedShownExportedAndVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	running := httptest.NewServer(web.Handler(web.Source{
+	pages := web.Handler(web.Source{
 		Store: s, State: func() jsontext.Value { return jsontext.Value("{}") },
 		Judge: func(context.Context, func(*ledger.Ledger)) error { return nil },
-	}))
+	})
+	running := httptest.NewServer(pages)
 	defer running.Close()
 	checkEvidence(t, head, "--url", running.URL)
+	checkMutual(t, pages)
 	kvwitness(t, "findings", "list", "--store", dir).expect(t, 2, "ask that with --url")
 	kvwitness(t, "findings", "close", "abc", "--by", "me", "--url", running.URL).expect(t, 2, "why")
 	kvwitness(t, "findings", "close", "abc", "--by", "me", "--why", "told the tenant", "--url", running.URL).expect(t, 0)
 	kvwitness(t, "findings", "list", "--open", "--url", running.URL).expect(t, 0)
 	kvwitness(t, "findings", "show", "abc", "--url", running.URL).expect(t, 0, "closed at", "by me: told the tenant")
+}
+
+// checkMutual asks a sidecar that answers only who has a certificate.
+func checkMutual(t *testing.T, pages http.Handler) {
+	t.Helper()
+	files := authority.New(t).Sign(t.TempDir(), "127.0.0.1")
+	own, err := credentials.New(credentials.Config{Files: credentials.Files(files), Of: "the test's", Protocols: listener.Protocols, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := listener.Listen(t.Context(), "127.0.0.1:0", listener.Access{Certificates: own}, listener.Source{Metrics: prometheus.NewRegistry(), Web: pages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.Close(t.Context()) }()
+	list := []string{"findings", "list", "--url", s.URL()}
+	kvwitness(t, append(list, "--ca-file", files.CA)...).expect(t, 2, "certificate required")
+	kvwitness(t, append(list, "--cert-file", files.Cert)...).expect(t, 2, "name a certificate and its key")
+	kvwitness(t, append(list, "--ca-file", files.CA, "--cert-file", files.Cert, "--key-file", files.Key)...).expect(t, 3, "abc")
 }
 
 func checkEvidence(t *testing.T, head string, source ...string) {

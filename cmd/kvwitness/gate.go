@@ -24,6 +24,8 @@ type gateFlags struct {
 	unified           []string
 	router, sidecar   string
 	sidecarToken      string
+	sidecarCert       string
+	sidecarKey        string
 	keyFiles          []string
 	caFile            string
 	api, model        string
@@ -60,13 +62,15 @@ pass. Exit status: 0 pass, 3 fail, 4 could not be checked, 2 wrong use.`,
 		RunE:      func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.file, "file", "", "deployment file (YAML): router, sidecar, engines, key_files, sidecar_token_file, ca_file, api, model")
+	fl.StringVar(&f.file, "file", "", "deployment file (YAML): router, sidecar, engines, key_files, sidecar_token_file, sidecar_cert_file, sidecar_key_file, ca_file, api, model")
 	fl.StringArrayVar(&f.prefills, "prefill", nil, "URL of a prefill engine; may be repeated, and be NAME=URL")
 	fl.StringArrayVar(&f.decodes, "decode", nil, "URL of a decode engine; may be repeated")
 	fl.StringArrayVar(&f.unified, "engine", nil, "URL of an engine that does both; may be repeated")
 	fl.StringVar(&f.router, "router", "", "URL where clients ask")
 	fl.StringVar(&f.sidecar, "sidecar", "", "URL of a sidecar that follows the engines")
 	fl.StringVar(&f.sidecarToken, "sidecar-token-file", "", "file with the sidecar's token")
+	fl.StringVar(&f.sidecarCert, "sidecar-cert-file", "", "certificate to show to a sidecar that asks for one")
+	fl.StringVar(&f.sidecarKey, "sidecar-key-file", "", "the key of that certificate")
 	fl.StringArrayVar(&f.keyFiles, "key-file", nil, "file with a tenant's API key; give two")
 	fl.StringVar(&f.caFile, "ca-file", "", "authorities that may vouch for https; empty: the system's")
 	fl.StringVar(&f.api, "api", "", "completions or chat; empty: completions")
@@ -146,7 +150,7 @@ func (f *gateFlags) config(sections []gate.Section) (c gather.Config, err error)
 		}
 	}
 	for _, s := range []struct{ from, to *string }{
-		{&f.router, &d.Router}, {&f.sidecar, &d.Sidecar}, {&f.sidecarToken, &d.SidecarTokenFile}, {&f.caFile, &d.CAFile}, {&f.api, &d.API}, {&f.model, &d.Model},
+		{&f.router, &d.Router}, {&f.sidecar, &d.Sidecar}, {&f.sidecarToken, &d.SidecarTokenFile}, {&f.sidecarCert, &d.SidecarCertFile}, {&f.sidecarKey, &d.SidecarKeyFile}, {&f.caFile, &d.CAFile}, {&f.api, &d.API}, {&f.model, &d.Model},
 	} {
 		if *s.from != "" {
 			*s.to = *s.from

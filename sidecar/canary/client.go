@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 )
 
 // Bounds of an answer.
@@ -59,7 +59,7 @@ func NewClient(cfg Endpoint) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return nil, fmt.Errorf("read the service's URL: %w", ErrURL)
 	}
-	trust, err := engineinfo.Trust(cfg.CA)
+	trust, err := credentials.Trust(cfg.CA)
 	if err != nil {
 		return nil, err
 	}

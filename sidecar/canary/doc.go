@@ -10,8 +10,7 @@
 // cache is asked by prompts that one of them has sent and the other repeats: told
 // by cached_tokens, else by how much sooner they are answered.
 //
-// It imports sidecar/source/engineinfo, for its files of keys and authorities. It
-// promises:
+// It imports sidecar/credentials. It promises:
 //
 //  1. Who asks and how much is bounded: a budget of tokens, of time, and of bytes
 //     an answer.

@@ -26,6 +26,7 @@ type Sidecar struct {
 	EventsDir     string
 	Listen        string
 	TokenFile     string
+	ListenFiles   ListenFiles
 	EngineKeyFile string
 	EngineCAFile  string
 	Shadow        bool
@@ -46,6 +47,10 @@ type Sidecar struct {
 	ProfilesToken string // the file of the token for it
 	Peers         Peers
 }
+
+// ListenFiles are what the sidecar listens with by TLS: a certificate, its key, and who
+// vouches for clients. All empty: it is plain HTTP.
+type ListenFiles struct{ Cert, Key, CA string }
 
 // Engine is one engine that is followed. One of URL, Instance, KVEvents and Log is
 // known: an engine that is only known by its URL is asked for the rest.

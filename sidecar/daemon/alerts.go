@@ -1,13 +1,8 @@
 package daemon
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -16,14 +11,12 @@ import (
 
 	"github.com/kvwitness/kvwitness/sidecar/alert"
 	"github.com/kvwitness/kvwitness/sidecar/config"
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/profile"
 	"github.com/kvwitness/kvwitness/sidecar/web"
 )
-
-// maxCA bounds the file of authorities.
-const maxCA = 1 << 20
 
 // keep begins what is made of findings beside the judge: evidence, alerts and what
 // pages show. version is that of this program.
@@ -71,29 +64,10 @@ func pusherOf(a *config.Alerts, node string) (*alert.Pusher, error) {
 	labels := map[string]string{"node": node}
 	maps.Copy(labels, a.Labels)
 	cfg := alert.Config{URLs: a.Managers, Token: token, Labels: labels, Pages: a.PageURL}
-	if a.CAFile != "" {
-		if cfg.TLS, err = authorities(a.CAFile); err != nil {
-			return nil, err
-		}
+	if cfg.TLS, err = credentials.Trust(a.CAFile); err != nil {
+		return nil, err
 	}
 	return alert.New(cfg)
-}
-
-func authorities(path string) (*tls.Config, error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read the authorities: %w", err)
-	}
-	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, maxCA))
-	if err != nil {
-		return nil, fmt.Errorf("read the authorities: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("read the authorities: %s holds no certificate", path)
-	}
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
 func alertOf(i *evidence.Incident) alert.Incident {

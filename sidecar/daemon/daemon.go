@@ -148,7 +148,11 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	if len(s.Watch) > 0 {
 		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}, peers: d.peers}
 	}
-	d.server, err = serve.Listen(ctx, s.Listen, token, serve.Source{
+	access, err := accessOf(d, &s.ListenFiles, token)
+	if err != nil {
+		return nil, errors.Join(err, d.closeOutputs())
+	}
+	d.server, err = serve.Listen(ctx, s.Listen, access, serve.Source{
 		Metrics: m, Sees: d.sees, Findings: d.report.Findings, Verdicts: d.report.Verdicts, State: func() any { return d.state() },
 		Web: web.Handler(web.Source{Node: d.node, State: d.stateJSON, Judge: d.judge.ask, Store: d.store, Flow: d.flow, Closed: d.reopen}), Hosts: s.Alerts.Hosts,
 	})

@@ -261,7 +261,7 @@ func TestASecretThatCannotBeReadIsAnError(t *testing.T) {
 	if err := os.WriteFile(empty, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{"token_file: /nowhere", "engine_key_file: " + empty, "record: /nowhere/t", "listen: 8.8.8.8:1"} {
+	for _, text := range []string{"token_file: /nowhere", "engine_key_file: " + empty, "record: /nowhere/t", "listen: 8.8.8.8:1", "listen_ca_file: /nowhere", "listen_cert_file: /nowhere\nlisten_key_file: /nowhere"} {
 		cfg, origin, err := config.Load(config.Source{File: write(t, text)})
 		if err != nil {
 			t.Fatal(err)

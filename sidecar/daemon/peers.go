@@ -11,6 +11,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
 	"github.com/kvwitness/kvwitness/sidecar/config"
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/peer"
 )
@@ -37,8 +38,8 @@ func secretOf(d *Daemon, p *config.Peers) (s peer.Secret, err error) {
 	if s.Token, err = readToken(p.TokenFile); err != nil {
 		return s, err
 	}
-	files := peer.Files{Cert: p.CertFile, Key: p.KeyFile, CA: p.CAFile}
-	if files == (peer.Files{}) {
+	files := credentials.Files{Cert: p.CertFile, Key: p.KeyFile, CA: p.CAFile}
+	if files == (credentials.Files{}) {
 		return s, nil
 	}
 	s.Certificates, err = peer.NewCredentials(files, d.log)

@@ -15,7 +15,8 @@
 // A [Link] takes that in, and joins it with what its own node knows: in order, by the
 // offset of the two clocks, which it measures on the same connection ([Clock]).
 //
-// It imports engine/lifecycle with its package subscribe, and sidecar/intake. A peer
+// It imports engine/lifecycle with its package subscribe, sidecar/credentials and
+// sidecar/intake. A peer
 // has shown a certificate, or on loopback the token, and may be broken all the same.
 // It promises:
 //

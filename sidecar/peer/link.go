@@ -156,7 +156,7 @@ func (l *Link) dial(ctx context.Context) (net.Conn, End, error) {
 	if err != nil {
 		return nil, Unreachable, errors.Join(err, conn.Close())
 	}
-	secure := tls.Client(conn, l.cfg.Secret.Certificates.client(host))
+	secure := tls.Client(conn, l.cfg.Secret.Certificates.Client(host))
 	greet, done := context.WithTimeout(ctx, greetTimeout)
 	defer done()
 	if err := secure.HandshakeContext(greet); err != nil {

@@ -2,86 +2,23 @@ package peer
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"net"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
+	"github.com/kvwitness/kvwitness/test/authority"
 )
 
-// authority signs certificates of nodes.
-type authority struct {
-	t    testing.TB
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	n    int64
-}
-
-func newAuthority(t testing.TB) *authority {
-	a := &authority{t: t}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "peers"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	var err error
-	if a.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &a.key.PublicKey, a.key)
+// credentialsOf are those of a node that is dialled at an address.
+func credentialsOf(a *authority.Authority, address string) *credentials.Credentials {
+	a.T.Helper()
+	c, err := NewCredentials(credentials.Files(a.Sign(a.T.TempDir(), address)), quiet)
 	if err != nil {
-		t.Fatal(err)
-	}
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
-// sign writes the files of a node that is dialled at an address.
-func (a *authority) sign(dir, address string) Files {
-	a.n++
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: big.NewInt(1 + a.n), Subject: pkix.Name{CommonName: "node"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.ParseIP(address)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}, a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	files := Files{filepath.Join(dir, "node.pem"), filepath.Join(dir, "node.key"), filepath.Join(dir, "ca.pem")}
-	for path, block := range map[string]*pem.Block{
-		files.Cert: {Type: "CERTIFICATE", Bytes: der}, files.Key: {Type: "PRIVATE KEY", Bytes: secret}, files.CA: {Type: "CERTIFICATE", Bytes: a.cert.Raw},
-	} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			a.t.Fatal(err)
-		}
-	}
-	return files
-}
-
-func (a *authority) credentials(address string) *Credentials {
-	a.t.Helper()
-	c, err := NewCredentials(a.sign(a.t.TempDir(), address), quiet)
-	if err != nil {
-		a.t.Fatal(err)
+		a.T.Fatal(err)
 	}
 	return c
 }
@@ -89,25 +26,25 @@ func (a *authority) credentials(address string) *Credentials {
 // Promise: sidecars with certificates of one authority know each other; whoever has
 // none, or one of another authority, or of another host, is refused and counted.
 func TestOnlyWhoHasACertificateOfTheAuthorityIsLetIn(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
+	ours, others := authority.New(t), authority.New(t)
 	a := newHost(t, "node-a", time.Hour, "prefill")
-	serve := func(c *Credentials) *Server {
+	serve := func(c *credentials.Credentials) *Server {
 		return a.serve(t.TempDir(), func(cfg *ServerConfig) { cfg.Secret = Secret{Certificates: c} })
 	}
-	dial := func(s *Server, c *Credentials) *Link {
+	dial := func(s *Server, c *credentials.Credentials) *Link {
 		return newHost(t, "node-b", 0, "decode").dial(s.Addr().String(), func(cfg *LinkConfig) { cfg.Secret = Secret{Certificates: c} })
 	}
-	s := serve(ours.credentials("127.0.0.1"))
-	good := dial(s, ours.credentials("127.0.0.1"))
+	s := serve(credentialsOf(ours, "127.0.0.1"))
+	good := dial(s, credentialsOf(ours, "127.0.0.1"))
 	await(t, "sight", func() bool { return good.Status().Connected })
 
 	wrong := dial(s, mixed(t, others, ours)) // it trusts ours, and shows another's
 	await(t, "it is turned away", func() bool {
 		return s.Served().Turned[BadCertificate] > 0 && wrong.Status().Ends[Refused] > 0
 	})
-	untrusted := dial(serve(mixed(t, others, ours)), ours.credentials("127.0.0.1"))
+	untrusted := dial(serve(mixed(t, others, ours)), credentialsOf(ours, "127.0.0.1"))
 	await(t, "a server of another authority is refused", func() bool { return untrusted.Status().Ends[Refused] > 0 })
-	elsewhere := dial(serve(ours.credentials("10.1.2.3")), ours.credentials("127.0.0.1"))
+	elsewhere := dial(serve(credentialsOf(ours, "10.1.2.3")), credentialsOf(ours, "127.0.0.1"))
 	await(t, "a server with another host's certificate is refused", func() bool { return elsewhere.Status().Ends[Refused] > 0 })
 
 	for name, talk := range map[string]func(net.Conn) error{
@@ -132,59 +69,19 @@ func TestOnlyWhoHasACertificateOfTheAuthorityIsLetIn(t *testing.T) {
 }
 
 // mixed shows a certificate of one authority and trusts another.
-func mixed(t testing.TB, shows, trusts *authority) *Credentials {
+func mixed(t testing.TB, shows, trusts *authority.Authority) *credentials.Credentials {
 	t.Helper()
-	files := shows.sign(t.TempDir(), "127.0.0.1")
-	files.CA = trusts.sign(t.TempDir(), "127.0.0.1").CA
-	c, err := NewCredentials(files, quiet)
+	files := shows.Sign(t.TempDir(), "127.0.0.1")
+	files.CA = trusts.Sign(t.TempDir(), "127.0.0.1").CA
+	c, err := NewCredentials(credentials.Files(files), quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-// Promise: certificates that were replaced are taken for the next connection; while
-// they cannot be read the old ones stay in force.
-func TestCertificatesAreReadAgainWhenTheyChange(t *testing.T) {
-	ca, dir := newAuthority(t), t.TempDir()
-	c, err := NewCredentials(ca.sign(dir, "127.0.0.1"), quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	first, _ := c.current()
-	later := time.Now().Add(time.Second)
-	files := ca.sign(dir, "127.0.0.1")
-	touch := func(path string) {
-		t.Helper()
-		later = later.Add(time.Second)
-		if err := os.Chtimes(path, later, later); err != nil {
-			t.Fatal(err)
-		}
-	}
-	touch(files.Cert)
-	second, _ := c.current()
-	if string(first.Certificate[0]) == string(second.Certificate[0]) {
-		t.Error("the old certificate is shown yet")
-	}
-	if err := os.WriteFile(files.Key, []byte("half of a k"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if third, _ := c.current(); string(third.Certificate[0]) != string(second.Certificate[0]) {
-		t.Error("a key that is half written is taken")
-	}
-	if err := os.Remove(files.CA); err != nil {
-		t.Fatal(err)
-	}
-	if _, cas := c.current(); cas == nil {
-		t.Error("without the file there is no authority any more")
-	}
-	if _, err := NewCredentials(files, quiet); err == nil {
-		t.Error("files that are not there are none at the start")
-	}
-}
-
 func TestBeyondLoopbackATokenIsNotEnough(t *testing.T) {
-	certificates := newAuthority(t).credentials("127.0.0.1")
+	certificates := credentialsOf(authority.New(t), "127.0.0.1")
 	for address, want := range map[string]error{
 		"127.0.0.1:1": nil, "[::1]:1": nil, "localhost:1": nil, "10.0.0.1:1": ErrOpen, "0.0.0.0:1": ErrOpen, "[::]:1": ErrOpen, "node-a:1": ErrOpen,
 	} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/subscribe"
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 )
 
 const (
@@ -39,7 +40,7 @@ var (
 
 // Secret is what peers know each other by: certificates, or on loopback a token.
 type Secret struct {
-	Certificates *Credentials
+	Certificates *credentials.Credentials
 	Token        string
 }
 
@@ -167,7 +168,7 @@ func (s *Server) serve(conn net.Conn) {
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	defer conn.Close()
 	if c := s.cfg.Secret.Certificates; c != nil {
-		secure := tls.Server(conn, c.server())
+		secure := tls.Server(conn, c.Server())
 		greet, done := context.WithTimeout(ctx, greetTimeout)
 		err := secure.HandshakeContext(greet)
 		done()

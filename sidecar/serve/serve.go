@@ -8,17 +8,21 @@
 //	/api/v1/state      how each engine and the judge stand
 //	/                  what sidecar/web shows, if it is given
 //
-// It imports sidecar/report. It promises: nothing but the two health paths is
-// answered without the token, if there is one, but for the page that asks for it; an
-// address that strangers may reach is refused without one; nothing but health and
-// metrics is answered under a name that is not this sidecar's; connections, requests
-// and answers are bounded in number, size and time.
+// It imports sidecar/report and sidecar/credentials. It promises: nothing but the two
+// health paths is answered without the token, if there is one, but for the page that
+// asks for it; where certificates are asked for, nothing at all without one; an address
+// that strangers may reach is refused without a token or such certificates; nothing but
+// health and metrics is answered under a name that is not this sidecar's; connections,
+// requests and answers are bounded in number, size and time.
 package serve
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -29,6 +33,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 )
 
@@ -44,7 +49,7 @@ const (
 )
 
 // ErrOpen is returned for an address that strangers may reach without a token.
-var ErrOpen = errors.New("not a private address: name a token_file")
+var ErrOpen = errors.New("not a private address: name a token_file, or a listen_ca_file with certificates")
 
 // ErrToken is returned for a token that is easily guessed.
 var ErrToken = fmt.Errorf("the token is shorter than %d characters", minToken)
@@ -61,16 +66,26 @@ type Source struct {
 	Hosts    []string     // names by which this sidecar is asked for, besides addresses
 }
 
-// Server serves until it is closed.
-type Server struct {
-	web  *http.Server
-	addr net.Addr
-	done chan struct{}
+// Access says who may ask, and how.
+type Access struct {
+	Token        string                   // that is asked for; "": none
+	Certificates *credentials.Credentials // nil: it is plain HTTP
 }
 
-// Listen serves src at address; token may be "".
-func Listen(ctx context.Context, address, token string, src Source) (*Server, error) {
-	if err := allowed(address, token); err != nil {
+// Protocols are what is spoken under TLS.
+var Protocols = []string{"http/1.1"}
+
+// Server serves until it is closed.
+type Server struct {
+	web    *http.Server
+	addr   net.Addr
+	scheme string
+	done   chan struct{}
+}
+
+// Listen serves src at address.
+func Listen(ctx context.Context, address string, access Access, src Source) (*Server, error) {
+	if err := access.allowed(address); err != nil {
 		return nil, err
 	}
 	var lc net.ListenConfig
@@ -78,27 +93,34 @@ func Listen(ctx context.Context, address, token string, src Source) (*Server, er
 	if err != nil {
 		return nil, fmt.Errorf("listen for scrapes: %w", err)
 	}
-	s := &Server{addr: l.Addr(), done: make(chan struct{}), web: &http.Server{
-		Handler: handler(token, src), MaxHeaderBytes: maxHeader,
+	s := &Server{addr: l.Addr(), scheme: "http", done: make(chan struct{}), web: &http.Server{
+		Handler: handler(access.Token, src), MaxHeaderBytes: maxHeader, ErrorLog: silent,
 		ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout,
 	}}
+	l = limit(l, MaxConnections)
+	if c := access.Certificates; c != nil {
+		l, s.scheme = tls.NewListener(l, c.Server()), "https"
+	}
 	go func() {
 		defer close(s.done)
-		_ = s.web.Serve(limit(l, MaxConnections))
+		_ = s.web.Serve(l)
 	}()
 	return s, nil
 }
 
+// silent: who fails at a handshake must not fill the log.
+var silent = log.New(io.Discard, "", 0)
+
 // allowed refuses what strangers could reach.
-func allowed(address, token string) error {
+func (a Access) allowed(address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return fmt.Errorf("listen at %s: %w", address, err)
 	}
-	if token != "" {
-		if len(token) < minToken {
-			return ErrToken
-		}
+	if a.Token != "" && len(a.Token) < minToken {
+		return ErrToken
+	}
+	if a.Token != "" || a.Certificates != nil && a.Certificates.Mutual() {
 		return nil
 	}
 	ip, err := netip.ParseAddr(host)
@@ -109,7 +131,7 @@ func allowed(address, token string) error {
 }
 
 // URL of the server.
-func (s *Server) URL() string { return "http://" + s.addr.String() }
+func (s *Server) URL() string { return s.scheme + "://" + s.addr.String() }
 
 // Close ends it, at once for those who still wait when ctx ends.
 func (s *Server) Close(ctx context.Context) error {

@@ -28,7 +28,7 @@ func source(sees bool) Source {
 
 func serve(t testing.TB, token string, src Source) *Server {
 	t.Helper()
-	s, err := Listen(t.Context(), "127.0.0.1:0", token, src)
+	s, err := Listen(t.Context(), "127.0.0.1:0", Access{Token: token}, src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,14 +119,14 @@ func TestStrangersAreNotListenedToWithoutAToken(t *testing.T) {
 	for address, want := range map[string]error{
 		"0.0.0.0:0": ErrOpen, "[::]:0": ErrOpen, ":0": ErrOpen, "8.8.8.8:0": ErrOpen, "example.org:0": ErrOpen,
 	} {
-		if _, err := Listen(t.Context(), address, "", source(true)); !errors.Is(err, want) {
+		if _, err := Listen(t.Context(), address, Access{}, source(true)); !errors.Is(err, want) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if _, err := Listen(t.Context(), "0.0.0.0:0", "short", source(true)); !errors.Is(err, ErrToken) {
+	if _, err := Listen(t.Context(), "0.0.0.0:0", Access{Token: "short"}, source(true)); !errors.Is(err, ErrToken) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Listen(t.Context(), "nowhere", "", source(true)); err == nil {
+	if _, err := Listen(t.Context(), "nowhere", Access{}, source(true)); err == nil {
 		t.Error("an address without a port is one")
 	}
 }

@@ -22,8 +22,10 @@ type Deployment struct {
 	Sidecar  string   `yaml:"sidecar"`
 	Engines  []Engine `yaml:"engines"`
 	KeyFiles []string `yaml:"key_files"` // of two tenants; one of its own for each
-	// SidecarTokenFile and CAFile are files; "": none, and the system's authorities.
+	// SidecarTokenFile and what follows are files; "": none, and the system's authorities.
 	SidecarTokenFile string `yaml:"sidecar_token_file"`
+	SidecarCertFile  string `yaml:"sidecar_cert_file"` // shown to a sidecar that asks for one
+	SidecarKeyFile   string `yaml:"sidecar_key_file"`
 	CAFile           string `yaml:"ca_file"`
 	API              string `yaml:"api"` // completions or chat
 	Model            string `yaml:"model"`

@@ -1,7 +1,7 @@
 // Package gather makes the picture that a gate decides by: it asks engines and a
 // sidecar over HTTP, and sends the traffic that shows how requests are admitted.
 //
-// It imports sidecar/gate, sidecar/canary and sidecar/source/engineinfo. It promises:
+// It imports sidecar/gate, sidecar/canary, sidecar/credentials and sidecar/source/engineinfo. It promises:
 //
 //  1. Without traffic nothing is sent but questions (GET).
 //  2. Traffic goes to addresses of loopback alone, unless it is allowed elsewhere: it

@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/gate"
 	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 )
@@ -48,7 +49,7 @@ func newSidecar(d *Deployment) (*sidecar, error) {
 	if err != nil {
 		return nil, err
 	}
-	trust, err := engineinfo.Trust(d.CAFile)
+	trust, err := credentials.Asking(credentials.Files{Cert: d.SidecarCertFile, Key: d.SidecarKeyFile, CA: d.CAFile})
 	if err != nil {
 		return nil, err
 	}

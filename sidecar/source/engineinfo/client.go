@@ -3,8 +3,6 @@ package engineinfo
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kvwitness/kvwitness/sidecar/credentials"
 )
 
 // Bounds of a question.
@@ -24,7 +24,6 @@ const (
 	// DefaultTimeout is how long an endpoint may take.
 	DefaultTimeout = 2 * time.Second
 	maxSecret      = 4 << 10
-	maxAuthority   = 1 << 20
 	maxHeader      = 64 << 10
 )
 
@@ -62,7 +61,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	trust, err := Trust(cfg.CA)
+	trust, err := credentials.Trust(cfg.CA)
 	if err != nil {
 		return nil, err
 	}
@@ -72,23 +71,6 @@ func New(cfg Config) (*Client, error) {
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect },
 	}}, nil
-}
-
-// Trust is who may vouch for a server: the authorities of a file, or nil for the
-// system's where path is "".
-func Trust(path string) (*tls.Config, error) {
-	if path == "" {
-		return nil, nil
-	}
-	pem, err := readBounded(path, maxAuthority)
-	if err != nil {
-		return nil, fmt.Errorf("read the authorities: %w", err)
-	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("read the authorities: %s has no certificate", path)
-	}
-	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, nil
 }
 
 // ReadKey reads a secret from a file of its own; "" where path is "".

@@ -2,7 +2,7 @@
 // itself: which engine it is, its version and role, its pools and its context, and
 // how its protections stand. It knows SGLang, vLLM and kvengine.
 //
-// It imports engine/lifecycle. What an engine says here is a claim, and hostile
+// It imports engine/lifecycle and sidecar/credentials. What an engine says here is a claim, and hostile
 // input; the package promises:
 //
 //  1. Each endpoint is asked on its own, all at once, and bounded in bytes and
