@@ -21,7 +21,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILDINFO := github.com/kvwitness/kvwitness/cmd/internal/build
 LDFLAGS := -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)
 
-.PHONY: build test lint generate check-generated fuzz bench clean demo sim mutate test-vm help
+.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate test-vm help
 
 build: ## build every command into bin/
 	@mkdir -p bin
@@ -59,8 +59,14 @@ bench: ## run the benchmarks BENCHCOUNT (6) times and sum them up; BENCH and PKG
 	go test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(PKG) | tee dist/bench.txt
 	go tool benchstat dist/bench.txt
 
-demo: build ## play the incident live: two engines, a router, a sidecar, four scenarios
-	@bin/kvwitness demo
+# MODEL is a model file for the demo; empty: the built-in model.
+MODEL ?=
+
+demo: build ## play the incident live: two engines, a router, a sidecar, four scenarios; MODEL=FILE with a real model
+	@bin/kvwitness demo $(if $(MODEL),--model '$(MODEL)')
+
+model: ## fetch a small real model (98 MB) into the user's cache folder, and print where it is
+	@test/model/fetch.sh
 
 test-vm: ## the probes under real verbs, in a virtual machine with Debian's 6.1 kernel
 	go test -count=1 -v -timeout $(TESTTIMEOUT) ./test/vm

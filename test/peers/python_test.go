@@ -21,8 +21,9 @@ import (
 const (
 	// installLimit is how long making an environment may take: it downloads.
 	installLimit = 5 * time.Minute
-	// answerLimit is how long a program may take to answer one request.
-	answerLimit = 30 * time.Second
+	// answerLimit is how long a program may take to answer one request: one that
+	// computes a model takes seconds, on a machine with other things to do longer.
+	answerLimit = 3 * time.Minute
 )
 
 // python returns the interpreter of an environment that has what the named
