@@ -21,6 +21,8 @@ type instance struct {
 	engine    bool   // a fact of src engine was applied
 	seenSince uint64 // tick of its last gap, or of its attachment: what was said before is not known
 	step      int64  // the latest scheduling step said
+	blindTo   int64  // steps up to this one were in part out of sight, -1: none
+	blindNext bool   // so is the step that is said next
 
 	running map[*transfer]struct{} // not drained, to it or from it
 	waiting map[*handoff]struct{}  // into it, not judged
@@ -49,7 +51,7 @@ func (l *Ledger) instance(name, node string) *instance {
 		return nil
 	}
 	inst := &instance{
-		name: name, node: node, step: -1,
+		name: name, node: node, step: -1, blindTo: -1,
 		byName: map[string]*pool{}, reqs: map[string]*request{},
 		past: map[uint64]struct{}{}, running: map[*transfer]struct{}{}, waiting: map[*handoff]struct{}{},
 		layoutSeen: map[*instance]struct{}{},
@@ -89,4 +91,16 @@ func (i *instance) ofAnother(f *lifecycle.Fact) bool {
 		i.epoch = f.Epoch
 	}
 	return i.epoch != f.Epoch
+}
+
+// outOfSight notes that what was said until now is not known. What is dated no
+// later than the step that is said next may be of then, too.
+func (i *instance) outOfSight(tick uint64) { i.seenSince, i.blindNext = tick, true }
+
+// stepped takes in the step of a fact.
+func (i *instance) stepped(step int64) {
+	i.step = max(i.step, step)
+	if i.blindNext {
+		i.blindTo, i.blindNext = i.step, false
+	}
 }

@@ -50,7 +50,8 @@ func (l *Ledger) latePool(inst *instance, f *lifecycle.Fact) {
 		return
 	}
 	if pl := l.openPool(inst, f); pl != nil {
-		pl.knownFrom, inst.seenSince = l.tick+1, l.tick
+		pl.knownFrom = l.tick + 1
+		inst.outOfSight(l.tick)
 	}
 }
 

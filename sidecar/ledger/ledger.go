@@ -199,9 +199,12 @@ func (l *Ledger) apply(h held) {
 		if len(inst.asked) > 0 && f.Src.Claims() {
 			l.answer(inst)
 		}
-		if f.Ev != lifecycle.BytesMoved && f.Step.Has && f.Step.V > inst.step {
-			inst.step = f.Step.V
-			l.mature(inst, f.Step.V)
+		if f.Ev != lifecycle.BytesMoved && f.Step.Has {
+			later := f.Step.V > inst.step
+			inst.stepped(f.Step.V)
+			if later {
+				l.mature(inst, f.Step.V)
+			}
 		}
 	}
 	c := l.resolve(inst, f)

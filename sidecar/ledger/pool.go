@@ -94,7 +94,7 @@ func (l *Ledger) openPool(inst *instance, f *lifecycle.Fact) *pool {
 	l.pages += int(s.Pages)
 	if s.Since == lifecycle.SinceAttach {
 		pl.knownFrom = l.tick + 1
-		inst.seenSince = l.tick
+		inst.outOfSight(l.tick)
 	}
 	pl.setClaims(f.Src)
 	for _, r := range s.NullIDs {

@@ -106,7 +106,7 @@ func (l *Ledger) restart(inst *instance) {
 			l.closePool(pl)
 		}
 	}
-	inst.pools, inst.step, inst.engine = nil, -1, false
+	inst.pools, inst.step, inst.blindTo, inst.blindNext, inst.engine = nil, -1, -1, false, false
 	inst.layoutSeen = map[*instance]struct{}{}
 }
 

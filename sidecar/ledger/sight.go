@@ -194,7 +194,7 @@ func (l *Ledger) loseFrom(inst *instance, of lifecycle.Src, what string) {
 			unsee(h.room, inst, what)
 		}
 	case of == lifecycle.Engine, of == lifecycle.Wire:
-		inst.seenSince = l.tick
+		inst.outOfSight(l.tick)
 		if of == lifecycle.Engine || !inst.engine {
 			for _, pl := range inst.pools {
 				if pl != nil {

@@ -221,12 +221,12 @@ var casesWriter = []mutant{
 		rule: "case-10", clause: "gap-unwitnessed", file: "sight.go",
 		off: "after a gap what depends on it is unwitnessed",
 		old: `	case of == lifecycle.Engine, of == lifecycle.Wire:
-		inst.seenSince = l.tick`,
+		inst.outOfSight(l.tick)`,
 		new: `	case of == lifecycle.Engine, of == lifecycle.Wire:
 		if true {
 			return
 		}
-		inst.seenSince = l.tick`,
+		inst.outOfSight(l.tick)`,
 	},
 	{
 		rule: "case-10", clause: "gap-of-log", file: "sight.go",

@@ -75,6 +75,11 @@ func (o *oracle) apply(e *entry) {
 		return
 	}
 	i := o.inst(e.Inst)
+	if e.Step.Has && e.Ev != lifecycle.BytesMoved {
+		if i.step = max(i.step, e.Step.V); i.unsure {
+			i.blindTo, i.unsure = i.step, false
+		}
+	}
 	r := o.makeKnown(e)
 	if i.pools[e.Pool] == nil && len(e.Pages) > 0 {
 		r.blur("it names a pool that was never opened")

@@ -81,7 +81,7 @@ func (o *oracle) loseSight(inst string, of lifecycle.Src) {
 // whether a transfer was drained then is not known.
 func (o *oracle) loseRequests(i *instance) {
 	const why = "facts of the instance were lost"
-	i.missed = true
+	i.missed, i.unsure = true, true
 	for _, r := range i.live() {
 		if !r.handedOver() {
 			r.blur(why)

@@ -31,6 +31,9 @@ func (o *oracle) standing(e *entry, pg *page, r *request) standing {
 	if pg.ref(r) != nil {
 		return holder
 	}
+	if e.Step.Has && e.Step.V <= pg.pool.inst.blindTo {
+		return excused // of a step that was out of sight
+	}
 	for _, b := range o.released {
 		if b.page == pg && b.req == r {
 			if b.gen == pg.gen {

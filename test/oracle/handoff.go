@@ -205,8 +205,9 @@ func (h *handoff) isReceiver() bool {
 	if h.receiverSide() {
 		return true
 	}
+	named := len(h.transfers()) > 0
 	for _, other := range h.room.handoffs {
-		if other.receiverSide() {
+		if other.receiverSide() || !named && len(other.transfers()) > 0 {
 			return false
 		}
 	}

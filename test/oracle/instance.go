@@ -15,6 +15,9 @@ type instance struct {
 	engine   bool            // a fact of src engine was applied
 	stream   bool            // one of engine or wire was
 	missed   bool            // it was attached late, or facts of it were lost
+	step     int64           // the latest that was said
+	blindTo  int64           // steps until which who held a page may have been said before
+	unsure   bool            // so is the step that is said next
 	sighted  int             // the moment of the first of them, or of a pool
 	epoch    epoch
 	over     map[uint64]bool
@@ -30,7 +33,7 @@ func (o *oracle) inst(name string) *instance {
 	i := o.insts[name]
 	if i == nil {
 		i = &instance{
-			name: name, nodes: map[string]bool{}, over: map[uint64]bool{}, pools: map[string]*pool{},
+			name: name, step: -1, blindTo: -1, nodes: map[string]bool{}, over: map[uint64]bool{}, pools: map[string]*pool{},
 			covers: map[coverKey]*cover{}, regions: map[region]bool{}, alien: map[int64]bool{},
 		}
 		o.insts[name] = i

@@ -31,7 +31,7 @@ func (o *oracle) open(e *entry) {
 		p.null = p.null.with(uint64(run.First), min(uint64(run.End()), uint64(e.Spec.Pages)))
 	}
 	i.pools[e.Pool] = p
-	i.missed = i.missed || p.unknown
+	i.missed, i.unsure = i.missed || p.unknown, i.unsure || p.unknown
 	o.ownCapacity(e, p)
 }
 
@@ -68,6 +68,7 @@ func (o *oracle) restart(e *entry, i *instance) {
 	if i.epoch.Has {
 		i.over[i.epoch.V] = true
 	}
+	i.step, i.blindTo, i.unsure = -1, -1, false
 	i.pools = map[string]*pool{}
 	i.covers = map[coverKey]*cover{}
 	i.regions = map[region]bool{}

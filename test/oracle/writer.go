@@ -197,6 +197,8 @@ func (o *oracle) writerOf(f *lifecycle.Fact, p piece) writer {
 	}
 	open, last := o.openOn(p, into), o.lastEnded(f, p)
 	switch {
+	case f.Xfer != "" && p.page == nil: // a staging buffer, where nothing is of a page
+		return writer{unheard: true}
 	case f.Xfer != "" && (len(open) > 0 || last != nil):
 		return writer{either: open, unheard: true} // it names another
 	case len(open) > 0:
