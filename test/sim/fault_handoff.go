@@ -63,6 +63,9 @@ func (t *transfer) dropsBytes(list []extent) []extent {
 	if t.dummy || t.retry || h.in.unnamed || !h.covering() || !t.r.watched(h) || len(list) == 0 || h.in.muted || t.r.blurred || t.r.synthetic || t.pool == "aux" || len(t.dst) < 2 {
 		return list
 	}
+	if t.r.calm || h.in.pool(t.pool).staging > 0 && t.r.prompt%s.layout.pageTokens != 0 {
+		return list // a staged page that decode fills up is owed no bytes
+	}
 	claim := s.arms("claim_mismatch/unseen") && h.in.written && h.in.engine && h.in.pool(t.pool).staging == 0 && s.strikes("claim_mismatch/unseen")
 	if !claim && !s.strikes("short_handoff/bytes") {
 		return list
