@@ -22,11 +22,15 @@ import (
 func BenchmarkPosting(b *testing.B) {
 	dir := build(b)
 	for _, chain := range []int{1, 16, 256} {
-		for name, gap := range map[string]int{"contiguous": 0, "scattered": 4096} {
-			b.Run(fmt.Sprintf("chain=%d/%s/watched", chain, name), func(b *testing.B) {
+		for _, c := range []struct {
+			name       string
+			gap, apart int
+		}{{"contiguous", 0, 0}, {"scattered", 4096, 0}, {"apart", 4096, 39}} {
+			b.Run(fmt.Sprintf("chain=%d/%s/watched", chain, c.name), func(b *testing.B) {
 				w := load(b, verbs.Options{})
 				p := connected(b, dir, w)
-				benchmark(b, p, w, chain, gap)
+				p.do(b, "apart %d", c.apart)
+				benchmark(b, p, w, chain, c.gap)
 			})
 		}
 		b.Run(fmt.Sprintf("chain=%d/unwatched", chain), func(b *testing.B) {

@@ -38,7 +38,7 @@ struct {
  * own, of a few. */
 #define SCRATCHES 4
 
-#define BULK 8 /* requests, and scatter entries, that are read at a time */
+#define BULK 16 /* requests, and scatter entries, that are read at a time */
 #define WR_SIZE 128
 #define SGE_SIZE 16
 

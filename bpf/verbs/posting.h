@@ -120,7 +120,8 @@ CHECKED_ALONE int add(struct piece *g)
 
 /* Chains mostly lie in arrays, and so do their scatter entries, and reading the
  * target's memory is what a request costs: from the second of a row on, several
- * are read at once. Those behind the end of a row may be anything; they are not
+ * are read at once, and of scatter entries from the first on where its request has
+ * another behind it. What is behind the end of a row may be anything; it is not
  * looked at. */
 INLINE int fetch_wr(struct scratch *s, struct walk *w, struct wr *wr)
 {
@@ -146,7 +147,7 @@ INLINE int fetch_sge(struct scratch *s, struct walk *w, u64 from, struct sge *sg
 	w->last_sge = from;
 	if (!w->sges_at || in > (BULK - 1) * SGE_SIZE || in % SGE_SIZE) {
 		w->sges_at = 0;
-		if (from != last + SGE_SIZE || read_user(s->sges, sizeof(s->sges), (void *)from))
+		if ((from != last + SGE_SIZE && w->wr != w->last + WR_SIZE) || read_user(s->sges, sizeof(s->sges), (void *)from))
 			return read_user(sge, sizeof(*sge), (void *)from);
 		w->sges_at = from;
 		in = 0;

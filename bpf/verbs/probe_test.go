@@ -19,12 +19,16 @@ const remote, local = 0x100000000, 0x200000000
 
 // Promise: whatever is posted, of however many requests and scatter entries, is
 // seen to the byte, merged where it is contiguous on both sides; with bpf_loop
-// and without.
+// and without, and however the scatter entries lie in memory.
 func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 	dir := build(t)
-	for _, short := range []bool{false, true} {
-		w := load(t, verbs.Options{ShortChains: short, PerfEvents: short})
+	for _, how := range []struct {
+		short bool
+		apart int
+	}{{false, 0}, {false, 1}, {true, 0}, {true, 8}} {
+		w := load(t, verbs.Options{ShortChains: how.short, PerfEvents: how.short})
 		p := connected(t, dir, w)
+		p.do(t, "apart %d", how.apart)
 		for _, c := range []struct {
 			n, sges, bytes, gap int
 			op                  source.Op
@@ -47,7 +51,7 @@ func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 			got := posted(t, w.records(t))
 			want := expected(c.n, c.sges, c.bytes, c.gap, c.op, c.last)
 			if !slices.Equal(got.Extents, want) || int(got.Requests) != c.n || got.Number != 17 || got.Flags != 0 {
-				t.Errorf("short chains %v, %+v:\n got %d requests of QP %d, flags %d, %v\nwant %v", short, c, got.Requests, got.Number, got.Flags, got.Extents, want)
+				t.Errorf("%+v, %+v:\n got %d requests of QP %d, flags %d, %v\nwant %v", how, c, got.Requests, got.Number, got.Flags, got.Extents, want)
 			}
 		}
 		if n := w.counters(t); n[verbs.RecordsLost]+n[verbs.LostBusy]+n[verbs.LostCalls] != 0 || n[verbs.Calls] != 8 {

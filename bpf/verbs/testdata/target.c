@@ -18,25 +18,31 @@ static struct ibv_cq cq;
 
 #define MOST 1100
 
+// apart N: so many unused entries lie behind those of each request from now on. With
+// none, as at first, all lie in one array, as Mooncake and perftest have them.
+static int apart;
+
 // post N SGES BYTES GAP OP LAST: a chain of N requests of SGES entries of BYTES
 // each; GAP bytes between requests on the remote side; LAST: only the last is
 // signalled.
 static void post(int n, int sges, unsigned bytes, unsigned gap, int op, int last)
 {
 	static struct ibv_send_wr wr[MOST];
-	static struct ibv_sge list[MOST][40];
+	static struct ibv_sge list[MOST * 48];
+	struct ibv_sge *at = list;
 	struct ibv_send_wr *bad;
 	uint64_t remote = 0x100000000, local = 0x200000000;
 
 	memset(wr, 0, sizeof(wr));
 	for (int i = 0; i < n; i++) {
 		for (int s = 0; s < sges; s++) {
-			list[i][s] = (struct ibv_sge){ local, bytes, 7 };
+			at[s] = (struct ibv_sge){ local, bytes, 7 };
 			local += bytes;
 		}
 		wr[i].wr_id = i + 1;
 		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
-		wr[i].sg_list = list[i];
+		wr[i].sg_list = at;
+		at += sges + apart;
 		wr[i].num_sge = sges;
 		wr[i].opcode = op;
 		wr[i].send_flags = !last || i + 1 == n ? IBV_SEND_SIGNALED : 0;
@@ -125,6 +131,8 @@ int main(void)
 		} else if (sscanf(line, "flood %d %d %d", &a[0], &a[1], &a[2]) == 3) {
 			for (int i = 0; i < a[0]; i++)
 				post(a[1], 1, 65536, a[2], IBV_WR_RDMA_WRITE, 0);
+		} else if (sscanf(line, "apart %d", &a[0]) == 1) {
+			apart = a[0];
 		} else if (sscanf(line, "poll %d", &a[0]) == 1) {
 			struct ibv_wc wc[128];
 
