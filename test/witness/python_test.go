@@ -1,20 +1,17 @@
 package witness
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kvwitness/kvwitness/test/witness/couple"
 )
 
 // installLimit is how long making an environment may take: it downloads.
@@ -54,13 +51,10 @@ func environment(t testing.TB, requirements string) (venv string) {
 	return venv
 }
 
-// half is one process of a pair.
+// half is one process of a pair. What it does not do fails the test.
 type half struct {
-	t     testing.TB
-	in    io.WriteCloser
-	lines chan string
-	errs  bytes.Buffer
-	cmd   *exec.Cmd
+	*couple.Half
+	t testing.TB
 }
 
 // startHalf starts one that moves pages with Mooncake.
@@ -77,72 +71,17 @@ func startHalf(t *testing.T) *half {
 // startProgram starts one of the programs, with messages in its environment.
 func startProgram(t testing.TB, env []string, args ...string) *half {
 	t.Helper()
-	messages := environment(t, "requirements.txt")
-	h := &half{t: t, lines: make(chan string, 16)}
+	python := filepath.Join(environment(t, "requirements.txt"), "bin", "python")
 	args[0] = filepath.Join("programs", args[0])
-	h.cmd = exec.Command(filepath.Join(messages, "bin", "python"), append([]string{"-u", "-B"}, args...)...)
-	h.cmd.Env = append(os.Environ(), env...)
-	h.cmd.Stderr = &h.errs
-	out, err := h.cmd.StdoutPipe()
+	h, err := couple.Start(python, env, args...)
 	must(t, err)
-	h.in, err = h.cmd.StdinPipe()
-	must(t, err)
-	must(t, h.cmd.Start())
-	go func() {
-		defer close(h.lines)
-		for in := bufio.NewScanner(out); in.Scan(); {
-			if text, ok := strings.CutPrefix(in.Text(), "answer "); ok {
-				h.lines <- text
-			}
-		}
-	}()
-	t.Cleanup(func() {
-		_ = h.in.Close()
-		_ = h.cmd.Process.Kill()
-		_ = h.cmd.Wait()
-	})
-	return h
+	t.Cleanup(h.End)
+	return &half{h, t}
 }
 
-type answer struct {
-	Code    int
-	Address uint64
-	Session string
-	Port    int
-	Frames  int
-}
-
-func (h *half) do(op string, fields map[string]any) (a answer) {
+func (h *half) do(op string, fields map[string]any) couple.Answer {
 	h.t.Helper()
-	request := map[string]any{"op": op}
-	for key, value := range fields {
-		request[key] = value
-	}
-	line, err := json.Marshal(request)
+	a, err := h.Do(op, fields)
 	must(h.t, err)
-	_, err = h.in.Write(append(line, '\n'))
-	must(h.t, err)
-	select {
-	case text, ok := <-h.lines:
-		if !ok {
-			_ = h.cmd.Wait()
-			h.t.Fatalf("the program ended at %s\n%s", line, &h.errs)
-		}
-		must(h.t, json.Unmarshal([]byte(text), &a))
-	case <-time.After(patience):
-		h.t.Fatalf("no answer to %s", line)
-	}
-	if a.Code != 0 {
-		h.t.Fatalf("%s ends with code %d", line, a.Code)
-	}
 	return a
-}
-
-// frames are a message as hexadecimal texts.
-func frames(message [][]byte) map[string]any {
-	out := make([]string, len(message))
-	for i, f := range message {
-		out[i] = hex.EncodeToString(f)
-	}
-	return map[string]any{"frames": out}
 }

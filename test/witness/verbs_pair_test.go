@@ -12,6 +12,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	wire "github.com/kvwitness/kvwitness/engine/pdwire"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/test/witness/couple"
 )
 
 // stubs are compiled once a run: libibverbs and a provider of bpf/verbs/testdata,
@@ -114,7 +115,7 @@ func (p *verbsPair) join(device, pair string, from, to int) {
 
 func (p *verbsPair) say(from, to *half, m wire.Message) {
 	p.t.Helper()
-	from.do("send", frames(m.Frames()))
+	from.do("send", couple.Frames(m.Frames()))
 	if got := to.do("recv", nil); got.Frames != len(m.Frames()) {
 		p.t.Fatalf("%d frames arrived of %d", got.Frames, len(m.Frames()))
 	}

@@ -1,10 +1,10 @@
-"""One half of a disaggregated pair: Mooncake moves its pages over TCP, and it says
-to its peer what SGLang, or vLLM's Mooncake connector, says.
+"""One half of a disaggregated pair: Mooncake moves its pages, and it says to its peer
+what SGLang, or vLLM's Mooncake connector, says.
 
 Knows nothing of kvwitness. Reads a JSON object a line and answers with one:
-{"op": "open", "bytes"} registers a buffer; {"op": "map", "value"} sends vLLM's map;
-{"op": "write", "target", "moves"} lets Mooncake write [from, to, bytes]; and what
-messages.py knows.
+{"op": "open", "host", "protocol", "device", "bytes"} registers a buffer; {"op":
+"renew"} registers it anew; {"op": "map", "value"} sends vLLM's map; {"op": "write",
+"target", "moves"} lets Mooncake write [from, to, bytes]; and what messages.py knows.
 """
 
 import ctypes
@@ -36,11 +36,15 @@ class Reply(msgspec.Struct, omit_defaults=True):
 class Peer(messages.Messages):
     def open(self, q):
         self.engine = TransferEngine()
-        code = self.engine.initialize("127.0.0.1", "P2PHANDSHAKE", "tcp", "")
+        code = self.engine.initialize(q["host"], "P2PHANDSHAKE", q["protocol"], q["device"])
         self.buffer = (ctypes.c_ubyte * q["bytes"])()
         self.base = ctypes.addressof(self.buffer)
         code = code or self.engine.register_memory(self.base, q["bytes"])
-        return {"code": code, "address": self.base, "session": "127.0.0.1:%d" % self.engine.get_rpc_port()}
+        return {"code": code, "address": self.base, "session": "%s:%d" % (q["host"], self.engine.get_rpc_port())}
+
+    def renew(self, q):
+        code = self.engine.unregister_memory(self.base)
+        return {"code": code or self.engine.register_memory(self.base, len(self.buffer))}
 
     def map(self, q):
         body = msgspec.msgpack.encode(msgspec.convert(q["value"], Reply if "status" in q["value"] else Transfer))
