@@ -43,6 +43,9 @@ func (l *Ledger) bytesMoved(c *call) {
 		l.stats.Elsewhere++
 	}
 	if f.FromAddr.Has && from != nil {
+		if found && c.tr == nil {
+			c.tr = l.runningAs(c)
+		}
 		l.sourceRead(c, from)
 	}
 }

@@ -4,6 +4,31 @@ package main
 // 10 (unknown).
 var casesWriter = []mutant{
 	{
+		rule: "case-08", clause: "unheard", file: "writer.go",
+		off: "bytes that name a transfer are of no other",
+		old: `if c.f.Xfer != "" {
+		return 0, l.ofUnheard(c, pl, p, fits)
+	}`,
+		new: ``,
+	},
+	{
+		rule: "case-07", clause: "posted-there", file: "coverage.go",
+		off: "a completion settles only what was posted into its page",
+		old: `n = t.unposted(n)
+	for a :=`,
+		new: `n = t.unposted(n)
+	for _, other := range t.into.transfers {
+		n = other.unposted(n)
+	}
+	for a :=`,
+	},
+	{
+		rule: "case-11", clause: "late-names", file: "late.go",
+		off: "a room that only a late fact names has a verdict",
+		old: `if rm.named == nil {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-08", clause: "by-xfer", file: "writer.go",
 		off: "by xfer",
 		old: `	if c.f.Xfer != "" {
@@ -229,12 +254,24 @@ var casesWriter = []mutant{
 		inst.outOfSight(l.tick)`,
 	},
 	{
+		rule: "case-10", clause: "steps-before-sight", file: "foreign_page.go",
+		off: "who held a page in a step that was out of sight is not known",
+		old: `if c.f.Step.Has && c.f.Step.V <= c.inst.blindTo {`,
+		new: `if false {`,
+	},
+	{
+		rule: "case-10", clause: "gap-after-judgement", file: "verdict.go",
+		off: "what is not seen at a sender after the judgement takes nothing back",
+		old: `if u.inst == nil || u.inst == h.recv {`,
+		new: `if u.inst == nil || u.inst == h.recv || !u.own && h.sentBy(u.inst) {`,
+	},
+	{
 		rule: "case-10", clause: "gap-of-log", file: "sight.go",
 		off: "a gap of http, log or nvml costs no sight",
 		old: `case of == lifecycle.Engine, of == lifecycle.Wire:
-		inst.seenSince`,
+		inst.outOfSight`,
 		new: `default:
-		inst.seenSince`,
+		inst.outOfSight`,
 	},
 	{
 		rule: "case-10", clause: "loss-unwitnessed", file: "sight.go",

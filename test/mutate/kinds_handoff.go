@@ -193,6 +193,12 @@ var handoffKinds = []mutant{
 		new: `return true`,
 	},
 	{
+		rule: "claim_mismatch", clause: "misnamed", file: "claim_mismatch.go",
+		off: "where foreign_page has said that the halves differ, they are not compared",
+		old: `if !h.startedByReceiver() || h.misnamed {`,
+		new: `if !h.startedByReceiver() {`,
+	},
+	{
 		rule: "claim_mismatch", clause: "unseen", file: "handoff.go",
 		off: "pages claimed written that were not seen to be",
 		old: `if h.proven && (s.used || h.anyEnded()) { // else what is claimed may only be posted yet
