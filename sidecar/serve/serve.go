@@ -151,6 +151,7 @@ func handler(token string, src Source) http.Handler {
 	open.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { health(w, src) })
 	mux.Handle("GET /metrics", promhttp.HandlerFor(src.Metrics, promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: maxScrapes, Timeout: writeTimeout,
+		DisableCompression: true, // it takes a third of a scrape's time, to save some eighty kilobytes
 	}))
 	rest := http.NewServeMux()
 	rest.HandleFunc("GET /api/v1/findings", list("findings", src.Findings))
