@@ -163,7 +163,7 @@ func holds(t *testing.T, said told, acknowledged kept) {
 func formatted(t *testing.T, dir string) *disk {
 	t.Helper()
 	name := filepath.Join(dir, "ext4")
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", name, fmt.Sprint(diskBytes>>10)+"k").CombinedOutput(); err != nil {
+	if out, err := exec.Command("mkfs.ext4", "-q", "-F", "-b", fmt.Sprint(sector), name, fmt.Sprint(diskBytes>>10)+"k").CombinedOutput(); err != nil {
 		t.Fatalf("make a file system: %v: %s", err, out)
 	}
 	text, err := os.ReadFile(name)

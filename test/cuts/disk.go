@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// sector is what a disk writes as a whole, in bytes.
-const sector = 512
+// sector is what the disk writes as a whole, in bytes: that of today's disks. With
+// sectors of 512 ext4 can tear its own superblock, of two of them, and no longer mounts.
+const sector = 4096
 
 // disk is one with a cache that forgets: what was written since the last flush is
 // lost when the power goes, or not, each sector for itself. That is what a disk may
@@ -24,19 +25,20 @@ func newDisk(content []byte) *disk {
 	return &disk{kept: content, since: map[int64][][]byte{}, left: -1, dead: make(chan struct{})}
 }
 
-// read reads what was written last. Offsets and lengths are multiples of a sector.
+// read reads what was written last, from anywhere.
 func (d *disk) read(into []byte, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	copy(into, d.kept[at:])
-	for n := int64(0); n < int64(len(into)); n += sector {
-		if all := d.since[at+n]; len(all) > 0 {
-			copy(into[n:], all[len(all)-1])
+	for n := at - at%sector; n < at+int64(len(into)); n += sector {
+		if all := d.since[n]; len(all) > 0 {
+			last := all[len(all)-1]
+			copy(into[max(0, n-at):], last[max(0, at-n):])
 		}
 	}
 }
 
-// write takes sectors into the cache; false: there is no power.
+// write takes whole sectors into the cache; false: there is no power.
 func (d *disk) write(from []byte, at int64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

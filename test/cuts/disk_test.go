@@ -23,6 +23,10 @@ func TestOnlyWhatWasFlushedIsSureToStay(t *testing.T) {
 	if d.read(got, 0); !bytes.Equal(got, append(filled('3', sectors/2), filled('2', sectors/2)...)) {
 		t.Fatal("what was written last is not read")
 	}
+	few := make([]byte, 2*512)
+	if d.read(few, sector*sectors/2-512); !bytes.Equal(few, append(bytes.Repeat([]byte{'3'}, 512), bytes.Repeat([]byte{'2'}, 512)...)) {
+		t.Fatal("what lies across two sectors is read otherwise")
+	}
 	next, lost := d.restart(rand.New(rand.NewPCG(1, 1)))
 	next.read(got, 0)
 	seen := map[byte]int{}

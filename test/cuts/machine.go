@@ -122,7 +122,8 @@ func (m *machine) boot(d *disk, keep string) (*running, error) {
 		"-kernel", m.kernel, "-initrd", m.initrd,
 		"-append", "console=ttyS0 quiet panic=-1 no_timer_check mitigations=off nokaslr nowatchdog random.trust_cpu=on KEEP="+keep,
 		"-serial", "file:"+filepath.Join(m.dir, "kernel"), "-serial", "stdio",
-		"-drive", "if=virtio,format=raw,cache=writeback,file=nbd+unix:///?socket="+socket)
+		"-drive", "if=none,id=disk,format=raw,cache=writeback,file=nbd+unix:///?socket="+socket,
+		"-device", fmt.Sprintf("virtio-blk-pci,drive=disk,logical_block_size=%d,physical_block_size=%d", sector, sector))
 	r.cmd.Stderr = os.Stderr
 	out, err := r.cmd.StdoutPipe()
 	if err == nil {

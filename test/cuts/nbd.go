@@ -121,7 +121,7 @@ func (d *disk) request(c net.Conn) error {
 		return errLeft
 	case size > maxRequest:
 		return fmt.Errorf("a request of %d bytes", size)
-	case at < 0 || at > int64(len(d.kept))-size || at%sector != 0 || size%sector != 0:
+	case at < 0 || at > int64(len(d.kept))-size || command == commandWrite && (at%sector != 0 || size%sector != 0):
 		return fmt.Errorf("command %d on %d bytes at %d", command, size, at)
 	}
 	data := make([]byte, size)
