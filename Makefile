@@ -21,7 +21,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILDINFO := github.com/kvwitness/kvwitness/cmd/internal/build
 LDFLAGS := -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)
 
-.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate test-vm help
+.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate test-vm lint-chart help
 
 build: ## build every command into bin/
 	@mkdir -p bin
@@ -70,6 +70,9 @@ model: ## fetch a small real model (98 MB) into the user's cache folder, and pri
 
 test-vm: ## the probes under real verbs, in a virtual machine with Debian's 6.1 kernel
 	go test -count=1 -v -timeout $(TESTTIMEOUT) ./test/vm
+
+lint-chart: ## for a release: helm lint --strict, manifests read as Kubernetes reads them; builds Helm and its needs (minutes)
+	cd test/helm && go run . ../../deploy/helm/kvwitness
 
 sim: ## the whole simulation: ledger against oracle, and every fault found (long)
 	go run ./test/sim/cmd/sim

@@ -16,6 +16,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"time"
@@ -38,6 +39,7 @@ type settings struct {
 	every    time.Duration // between samples
 	deadline time.Duration // of one call
 	once     bool
+	connect  string // path of the sidecar's socket; empty: standard output
 }
 
 func main() {
@@ -53,18 +55,37 @@ func main() {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	from, to, err := sidecar(ctx, s.connect)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "kvwitness-nvml:", err)
+		os.Exit(statusWrong)
+	}
 	if !s.once {
 		go func() {
 			// The sidecar says nothing: what can be read is its end.
-			_, _ = io.Copy(io.Discard, os.Stdin)
+			_, _ = io.Copy(io.Discard, from)
 			cancel()
 		}()
 	}
-	out := &output{to: os.Stdout}
+	out := &output{to: to}
 	if err := run(ctx, s, out); err != nil {
 		fmt.Fprintln(os.Stderr, "kvwitness-nvml:", err)
 		os.Exit(statusNothing)
 	}
+}
+
+// sidecar is the one who takes the samples: it started this process, or waits at a
+// socket.
+func sidecar(ctx context.Context, socket string) (io.Reader, io.Writer, error) {
+	if socket == "" {
+		return os.Stdin, os.Stdout, nil
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to the sidecar: %w", err)
+	}
+	return conn, conn, nil
 }
 
 func parse(args []string) (s settings, err error) {
@@ -72,6 +93,7 @@ func parse(args []string) (s settings, err error) {
 	flags.StringVar(&s.library, "library", "", "path of the driver's library; empty: libnvidia-ml.so.1, where the loader finds it")
 	flags.DurationVar(&s.every, "every", 2*time.Second, "time between samples")
 	flags.DurationVar(&s.deadline, "deadline", 5*time.Second, "how long one call may take before the process gives up")
+	flags.StringVar(&s.connect, "connect", "", "path of the socket at which the sidecar waits (gpu_socket), instead of standard output")
 	flags.BoolVar(&s.once, "once", false, "write one sample and end")
 	version := flags.Bool("version", false, "print the version and end")
 	if err := flags.Parse(args); err != nil {

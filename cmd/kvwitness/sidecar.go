@@ -36,7 +36,7 @@ is wrong, or changes more than that, changes nothing. SIGTERM ends it.`,
 			if err != nil {
 				return err
 			}
-			if len(cfg.Sidecar.Engines) == 0 && len(cfg.Sidecar.Watch) == 0 {
+			if len(cfg.Sidecar.Engines) == 0 && len(cfg.Sidecar.Watch) == 0 && cfg.Sidecar.ProbeSocket == "" {
 				return errors.New("there is nothing to see: name engines with --engines, processes with --watch, or both in the configuration")
 			}
 			return watch(cmd, cfg, origin)

@@ -25,7 +25,10 @@ func main() {
 }
 
 // patterns are where all files lie.
-var patterns = []string{"rules/*.yml", "runbooks/*.md", "grafana/*.json"}
+var patterns = []string{"rules/*.yml", "runbooks/*.md", "grafana/*.json", chart + "rules/*.yml"}
+
+// chart is the Helm chart, as seen from dashboards.
+const chart = "../deploy/helm/kvwitness/"
 
 // write makes all files anew, under root.
 func write(root string) error {
@@ -64,6 +67,10 @@ func made() (files map[string][]byte, err error) {
 	}
 	if files["rules/recordings.yml"], err = alert.RecordingsYAML(); err != nil {
 		return nil, err
+	}
+	// A chart holds nothing that lies outside of it.
+	for _, name := range []string{"rules/alerts.yml", "rules/recordings.yml"} {
+		files[chart+name] = files[name]
 	}
 	for _, r := range alert.Rules() {
 		files["runbooks/"+r.Name+".md"] = []byte(r.Markdown())

@@ -1,5 +1,6 @@
 // Package beside finds the commands that a sidecar starts: they are installed beside
-// it. It imports only the standard library.
+// it. Those that something else starts, in containers of their own, it waits for. It
+// imports nothing of kvwitness.
 package beside
 
 import (

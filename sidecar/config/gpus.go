@@ -21,6 +21,7 @@ type GPUs struct {
 	Every    time.Duration
 	Deadline time.Duration // of one call of the driver
 	Library  string        // path; empty: where the loader finds it
+	Socket   string        // where a helper is waited for that something else starts; empty: it is started
 	Allow    []string      // executables that may use a GPU beside engines
 	Proc     string        // where the node's /proc is mounted
 }
@@ -35,6 +36,8 @@ func gpuSettings() []setting {
 			func(c *Config) *time.Duration { return &c.GPUs.Deadline }),
 		text("gpu_library", "", "path of the driver's library; empty: libnvidia-ml.so.1, where the loader finds it",
 			func(c *Config) *string { return &c.GPUs.Library }),
+		text("gpu_socket", "", "socket at which to wait for a kvwitness-nvml --connect that something else starts; empty: the sidecar starts it",
+			func(c *Config) *string { return &c.GPUs.Socket }),
 		gpuAllow(),
 		text("proc", "/proc", "where the node's own /proc is mounted: processes on GPUs are looked up there", func(c *Config) *string { return &c.GPUs.Proc }),
 	}

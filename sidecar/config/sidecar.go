@@ -41,6 +41,7 @@ type Sidecar struct {
 	EnginePages   int
 	Watch         []string // processes to watch from outside: rules of sidecar/attach
 	Completions   bool     // of RDMA requests are seen
+	ProbeSocket   string   // where a probe is waited for that something else starts; empty: it is started
 	Evidence      Evidence
 	Alerts        Alerts
 	Profiles      string // URL of a Pyroscope server

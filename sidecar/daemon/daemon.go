@@ -145,8 +145,8 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 		found: m.Found, shadow: d.shadow.Load, now: now, aside: d.aside, questions: make(chan func(*ledger.Ledger)),
 		anothers: d.anothers, opened: d.gpus.opened,
 	}
-	if len(s.Watch) > 0 {
-		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, completions: s.Completions, followed: d.follows, paths: map[path]sight{}, peers: d.peers}
+	if len(s.Watch) > 0 || s.ProbeSocket != "" {
+		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, socket: s.ProbeSocket, completions: s.Completions, followed: d.follows, paths: map[path]sight{}, peers: d.peers}
 	}
 	access, err := accessOf(d, &s.ListenFiles, token)
 	if err != nil {

@@ -40,7 +40,7 @@ func (d *Daemon) askDriver(c *config.GPUs, log *slog.Logger) {
 		src: d.in.Open("", func() intake.Standing { return intake.Away }),
 	}
 	d.gpus.keeper = nvml.NewKeeper(nvml.KeeperConfig{
-		Start: nvml.StartConfig{Library: c.Library, Every: c.Every, Deadline: c.Deadline}, Log: log, Sampled: d.sampled,
+		Start: nvml.StartConfig{Library: c.Library, Socket: c.Socket, Every: c.Every, Deadline: c.Deadline}, Log: log, Sampled: d.sampled,
 	})
 }
 

@@ -25,6 +25,9 @@ type witness struct {
 	in    *intake.Intake
 	node  string
 	rules []string
+	// socket at which a probe is waited for that something else starts; "": it is
+	// started here.
+	socket string
 	// completions of RDMA requests are to be seen too.
 	completions bool
 	// followed reports whether an instance tells of its pools itself.
@@ -137,15 +140,33 @@ func (w *witness) run(ctx context.Context) {
 	}
 }
 
-// watch starts a probe and takes in what it sees until it ends.
-func (w *witness) watch(ctx context.Context) error {
+// running is a probe, whoever started it.
+type running interface {
+	Next() (probe.Kind, []byte, error)
+	Close() error
+}
+
+// start starts a probe, or waits for one that something else starts.
+func (w *witness) start(ctx context.Context) (running, error) {
+	if w.socket != "" {
+		return probe.Await(ctx, w.socket)
+	}
 	path, err := probe.Find()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Completions: w.completions, Stderr: lines{w.log}})
 	if err != nil {
-		return fmt.Errorf("start %s: %w", path, err)
+		return nil, fmt.Errorf("start %s: %w", path, err)
+	}
+	return child, nil
+}
+
+// watch has a probe and takes in what it sees until it ends.
+func (w *witness) watch(ctx context.Context) error {
+	child, err := w.start(ctx)
+	if err != nil {
+		return err
 	}
 	src := w.in.Open("", func() intake.Standing { return intake.Live })
 	defer src.Close()

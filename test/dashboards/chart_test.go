@@ -14,6 +14,8 @@ import (
 	"text/template"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/kvwitness/kvwitness/sidecar/probe"
 )
 
 const chart = deploy + "helm/kvwitness/"
@@ -37,6 +39,9 @@ func rendered(t *testing.T, change func(values map[string]any)) map[string]map[s
 		"nindent": func(n int, text string) string {
 			return "\n" + strings.Repeat(" ", n) + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
 		},
+		"indent": func(n int, text string) string {
+			return strings.Repeat(" ", n) + strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", n))
+		},
 		"quote": func(v any) string { return fmt.Sprintf("%q", fmt.Sprint(v)) },
 		"join": func(by string, all []any) string {
 			return strings.Join(slices.Collect(func(yield func(string) bool) {
@@ -59,7 +64,7 @@ func rendered(t *testing.T, change func(values map[string]any)) map[string]map[s
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if err := parsed.Execute(&out, map[string]any{"Values": values, "Release": map[string]any{"Name": "kvw"}}); err != nil {
+		if err := parsed.Execute(&out, map[string]any{"Values": values, "Release": map[string]any{"Name": "kvw"}, "Files": chartFiles{t}}); err != nil {
 			t.Fatal(err)
 		}
 		var manifest map[string]any
@@ -72,6 +77,12 @@ func rendered(t *testing.T, change func(values map[string]any)) map[string]map[s
 	}
 	return all
 }
+
+// chartFiles are those of the chart, as templates ask for them.
+type chartFiles struct{ t *testing.T }
+
+// Get is the text of one.
+func (f chartFiles) Get(name string) string { return read(f.t, chart+name) }
 
 // at follows keys and indices into a manifest.
 func at(t *testing.T, v any, keys ...any) any {
@@ -129,6 +140,58 @@ func TestTheChartGivesNoRightsAndSettingsThatAreAccepted(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), "http://a:9093,http://b:9093") || !strings.Contains(string(out), "cluster=example,model=example-70b") {
 		t.Errorf("%v\n%s", err, out)
 	}
+}
+
+// Promise: only the probe's container has capabilities, each with its reason, and only
+// those that it names itself; none is privileged; and the sidecar waits for both helpers
+// where they connect. The rules that the chart brings are those of the dashboards.
+func TestHelpersHaveContainersAndOnlyTheProbeHasRights(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		all := rendered(t, func(values map[string]any) {
+			values["probe"].(map[string]any)["enabled"] = true
+			values["probe"].(map[string]any)["kernelBefore66"] = old
+			values["nvml"].(map[string]any)["enabled"] = true
+			values["prometheusRule"].(map[string]any)["enabled"] = true
+		})
+		pod := at(t, all["DaemonSet"], "spec", "template", "spec")
+		if pod.(map[string]any)["hostPID"] != true {
+			t.Error("the probe does not see the node's processes")
+		}
+		settings := at(t, all["ConfigMap"], "data", "kvwitness.yaml").(string)
+		for n, name := range []string{"sidecar", "probe", "nvml"} {
+			c := at(t, pod, "containers", n).(map[string]any)
+			secure := at(t, c, "securityContext").(map[string]any)
+			if c["name"] != name || at(t, c, "resources", "limits", "memory") == nil || secure["privileged"] != nil || secure["readOnlyRootFilesystem"] != true {
+				t.Errorf("container %d: %v", n, c)
+			}
+			added, _ := at(t, secure, "capabilities").(map[string]any)["add"].([]any)
+			if want := capabilities(name, old); fmt.Sprint(added) != fmt.Sprint(want) {
+				t.Errorf("%s has %v, want %v", name, added, want)
+			}
+			if name != "sidecar" {
+				socket, _ := strings.CutPrefix(at(t, c, "args", 0).(string), "--connect=")
+				if !strings.Contains(settings, "_socket: "+socket+"\n") {
+					t.Errorf("%s connects to %s, where nobody waits: %s", name, socket, settings)
+				}
+			}
+		}
+		if groups := at(t, all["PrometheusRule"], "spec", "groups").([]any); len(groups) == 0 {
+			t.Error("no rules")
+		}
+	}
+}
+
+// capabilities are those that a container is given.
+func capabilities(container string, oldKernel bool) (all []any) {
+	if container != "probe" {
+		return nil
+	}
+	for _, c := range probe.Rights {
+		if !c.Old || oldKernel {
+			all = append(all, strings.TrimPrefix(c.Name, "CAP_"))
+		}
+	}
+	return all
 }
 
 // Promise: the schema knows every value that there is, and refuses all others.

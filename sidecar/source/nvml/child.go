@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,7 @@ const (
 // StartConfig says how to start a helper. Zero durations mean its own defaults.
 type StartConfig struct {
 	Path     string        // of the executable
+	Socket   string        // for Await: where the helper connects
 	Library  string        // of the driver; empty: the loader finds it
 	Every    time.Duration // between samples
 	Deadline time.Duration // of one call of the driver
@@ -37,11 +39,17 @@ type StartConfig struct {
 	Stderr   io.Writer     // takes what the helper complains of; nil: nobody reads it
 }
 
+// pipe is where a helper's samples come from.
+type pipe interface {
+	io.ReadCloser
+	SetReadDeadline(time.Time) error
+}
+
 // Child is a helper that was started. It is for one goroutine.
 type Child struct {
-	cmd   *exec.Cmd
+	cmd   *exec.Cmd // nil: something else started it
 	in    io.Closer // its standard input: its end ends it
-	out   *os.File
+	out   pipe
 	lines *bufio.Reader
 	quiet time.Duration
 	ended chan struct{}
@@ -63,9 +71,6 @@ func Start(c StartConfig) (*Child, error) {
 	if c.Once {
 		args = append(args, "--once")
 	}
-	if c.Silence <= 0 {
-		c.Silence = DefaultSilence
-	}
 	cmd := exec.Command(c.Path, args...)
 	cmd.Stderr, cmd.WaitDelay = c.Stderr, stopTimeout
 	in, err := cmd.StdinPipe()
@@ -83,10 +88,31 @@ func Start(c StartConfig) (*Child, error) {
 	}
 	child := &Child{
 		cmd: cmd, in: in, out: out, lines: bufio.NewReaderSize(out, MaxLine), ended: make(chan struct{}),
-		quiet: c.Silence + c.Every + 2*c.Deadline,
+		quiet: c.quiet(),
 	}
 	go func() { defer close(child.ended); child.err = cmd.Wait() }()
 	return child, nil
+}
+
+// Await waits for a helper that something else starts (kvwitness-nvml --connect), at the
+// socket of c. It ends with Close, or when whoever started it ends it.
+func Await(ctx context.Context, c StartConfig) (*Child, error) {
+	conn, err := beside.Accept(ctx, c.Socket)
+	if err != nil {
+		return nil, err
+	}
+	child := &Child{in: conn, out: conn, lines: bufio.NewReaderSize(conn, MaxLine), ended: make(chan struct{}), quiet: c.quiet()}
+	close(child.ended)
+	return child, nil
+}
+
+// quiet is for how long a helper may say nothing.
+func (c *StartConfig) quiet() time.Duration {
+	silence := c.Silence
+	if silence <= 0 {
+		silence = DefaultSilence
+	}
+	return silence + c.Every + 2*c.Deadline
 }
 
 // PID of the helper.
@@ -111,6 +137,9 @@ func (c *Child) Next() (*Sample, error) {
 // kernel. Ended then tells when it does. An error is how the helper ended.
 func (c *Child) Close() (stuck bool, err error) {
 	err = c.in.Close()
+	if c.cmd == nil {
+		return false, err
+	}
 	// What it still says is read, so that it need not wait, or die of a closed pipe.
 	if deadline := c.out.SetReadDeadline(time.Time{}); deadline == nil {
 		go func() { _, _ = io.Copy(io.Discard, c.out) }()

@@ -96,16 +96,23 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// watch starts a helper and takes in what it says until it ends.
-func (k *Keeper) watch(ctx context.Context) {
+// begin starts a helper, or waits for one that something else starts.
+func (k *Keeper) begin(ctx context.Context) (*Child, error) {
 	c := k.cfg.Start
+	if c.Socket != "" {
+		return Await(ctx, c)
+	}
 	var err error
 	if c.Path, err = k.cfg.Find(); err != nil {
-		k.is(NoHelper, "", err.Error())
-		return
+		return nil, err
 	}
 	c.Stderr = &complaint{log: k.cfg.Log}
-	child, err := Start(c)
+	return Start(c)
+}
+
+// watch has a helper and takes in what it says until it ends.
+func (k *Keeper) watch(ctx context.Context) {
+	child, err := k.begin(ctx)
 	if err != nil {
 		k.is(NoHelper, "", err.Error())
 		return
