@@ -13,8 +13,6 @@ func (l Layout) Append(page []byte, slot int, kv []float32) {
 			copy(floats(dst), src)
 			continue
 		}
-		for i, out := 0, halves(dst); i < len(src); i++ {
-			out[i] = toBFloat16(src[i])
-		}
+		narrow(l.DType, halves(dst), src)
 	}
 }

@@ -122,15 +122,16 @@ func (a *Attention) score(keys rows, from, to int) {
 // rows reads the rows of one kv head of a page as float32.
 type rows struct {
 	single []float32 // stored as float32
-	half   []uint16  // stored as bfloat16
-	wide   []float32 // HeadDim long: where a bfloat16 row is widened to
+	half   []uint16  // stored as 16 bits, of this type
+	dtype  DType
+	wide   []float32 // HeadDim long: where a 16-bit row is widened to
 }
 
 func (a *Attention) rows(head []byte) rows {
 	if a.layout.DType == Float32 {
 		return rows{single: floats(head), wide: a.wide}
 	}
-	return rows{half: halves(head), wide: a.wide}
+	return rows{half: halves(head), dtype: a.layout.DType, wide: a.wide}
 }
 
 // row is valid until the next.
@@ -141,9 +142,7 @@ func (r rows) row(t int) []float32 {
 	if r.half == nil {
 		return r.single[t*dim : (t+1)*dim]
 	}
-	for i, h := range r.half[t*dim : (t+1)*dim] {
-		r.wide[i] = fromBFloat16(h)
-	}
+	widen(r.dtype, r.wide, r.half[t*dim:(t+1)*dim])
 	return r.wide
 }
 

@@ -9,5 +9,5 @@
 //  1. A page is written, read, digested or scrubbed only within its own bytes.
 //  2. A page that failed its tag check contributes nothing: not its values times
 //     zero, which would still spread a NaN.
-//  3. Keys and values are stored as float32 or bfloat16; sums are float32.
+//  3. Keys and values are stored as float32, bfloat16 or float16; sums are float32.
 package reference

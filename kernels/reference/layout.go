@@ -3,7 +3,6 @@ package reference
 import (
 	"errors"
 	"fmt"
-	"math"
 	"unsafe"
 )
 
@@ -26,14 +25,15 @@ type DType uint8
 const (
 	Float32 DType = iota
 	BFloat16
+	Float16
 )
 
 // Size returns the bytes of one stored number.
 func (d DType) Size() int {
-	if d == BFloat16 {
-		return 2
+	if d == Float32 {
+		return 4
 	}
-	return 4
+	return 2
 }
 
 // String returns the name that pool_opened carries as dtype.
@@ -43,6 +43,8 @@ func (d DType) String() string {
 		return "float32"
 	case BFloat16:
 		return "bfloat16"
+	case Float16:
+		return "float16"
 	}
 	return fmt.Sprintf("dtype(%d)", uint8(d))
 }
@@ -59,7 +61,7 @@ type Layout struct {
 // Validate returns ErrLayout with the bound that is not kept.
 func (l Layout) Validate() error {
 	switch {
-	case l.DType > BFloat16:
+	case l.DType > Float16:
 		return fmt.Errorf("%w: %v", ErrLayout, l.DType)
 	case l.PageTokens < MinPageTokens || l.PageTokens > MaxPageTokens:
 		return fmt.Errorf("%w: %d tokens a page, want %d to %d", ErrLayout, l.PageTokens, MinPageTokens, MaxPageTokens)
@@ -96,20 +98,9 @@ func floats(b []byte) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
 }
 
-// halves views stored bfloat16 in place.
+// halves views stored bfloat16 or float16 in place.
 //
 //go:nocheckptr
 func halves(b []byte) []uint16 {
 	return unsafe.Slice((*uint16)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/2)
 }
-
-// toBFloat16 rounds to the nearest, ties to even; a NaN stays a (quiet) NaN.
-func toBFloat16(f float32) uint16 {
-	u := math.Float32bits(f)
-	if f != f {
-		return uint16(u>>16) | 0x40
-	}
-	return uint16((u + 0x7fff + (u>>16)&1) >> 16)
-}
-
-func fromBFloat16(h uint16) float32 { return math.Float32frombits(uint32(h) << 16) }

@@ -55,8 +55,11 @@ func TestAppendStoresItsRowAndNoOther(t *testing.T) {
 		for h := range l.KVHeads {
 			for i := range l.HeadDim {
 				want := float64(kv[h*l.HeadDim+i])
-				if l.DType == BFloat16 {
+				switch l.DType {
+				case BFloat16:
 					want = float64(fromBFloat16(toBFloat16(kv[h*l.HeadDim+i])))
+				case Float16:
+					want = float64(fromFloat16(toFloat16(kv[h*l.HeadDim+i])))
 				}
 				if got := l.exact(page, h, slot, i); got != want {
 					t.Fatalf("%+v: head %d number %d is %g, want %g", l, h, i, got, want)
@@ -117,7 +120,7 @@ func TestLayoutBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, change := range []func(*Layout){
-		func(l *Layout) { l.DType = 2 },
+		func(l *Layout) { l.DType = Float16 + 1 },
 		func(l *Layout) { l.PageTokens = MinPageTokens - 1 },
 		func(l *Layout) { l.PageTokens = MaxPageTokens + 1 },
 		func(l *Layout) { l.KVHeads = 0 },
