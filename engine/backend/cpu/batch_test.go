@@ -14,9 +14,9 @@ import (
 // ErrBatch, before a byte of the pool changes.
 func TestABadBatchIsRefusedWhole(t *testing.T) {
 	p := newPool(t, 8, 16, reference.Float32)
-	table := p.handOut(40, 0)
-	good := backend.Sequence{Tokens: p.text(20), Table: table}
-	before := p.contents()
+	table := p.HandOut(40, 0)
+	good := backend.Sequence{Tokens: p.Text(20), Table: table}
+	before := p.Contents()
 	for name, change := range map[string]func(*backend.Sequence){
 		"no token":              func(s *backend.Sequence) { s.Tokens = nil },
 		"unknown token":         func(s *backend.Sequence) { s.Tokens = []model.Token{model.Vocab} },
@@ -37,7 +37,7 @@ func TestABadBatchIsRefusedWhole(t *testing.T) {
 		if !errors.Is(err, backend.ErrBatch) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if !bytes.Equal(p.contents(), before) {
+		if !bytes.Equal(p.Contents(), before) {
 			t.Errorf("%s: the pool changed", name)
 		}
 	}
@@ -55,8 +55,8 @@ func TestABadBatchIsRefusedWhole(t *testing.T) {
 // Promise: logits are there when they were asked for, and only then.
 func TestLogitsOnlyWhenAskedFor(t *testing.T) {
 	p := newPool(t, 8, 16, reference.Float32)
-	s := backend.Sequence{Tokens: p.text(20), Table: p.handOut(40, 0)}
-	results := p.forward(s)
+	s := backend.Sequence{Tokens: p.Text(20), Table: p.HandOut(40, 0)}
+	results := p.Pass(s)
 	if _, err := results[0].Logits(); !errors.Is(err, backend.ErrNoLogits) {
 		t.Fatalf("not asked for: %v", err)
 	}
@@ -94,14 +94,14 @@ func FuzzForwardStaysWithinItsTables(f *testing.F) {
 	f.Add([]byte("x"), -3, int32(9), int32(-1), uint64(1)<<40, true)
 	f.Fuzz(func(t *testing.T, text []byte, start int, first, second int32, tag uint64, unchecked bool) {
 		p := newPool(t, 4, 16, reference.BFloat16)
-		before := p.contents()
+		before := p.Contents()
 		batch := []backend.Sequence{{
 			Tokens: model.Encode(text), Start: start, Logits: true, Unchecked: unchecked,
 			Table: []backend.Block{{Page: first, Tag: backend.Tag(tag)}, {Page: second, Tag: backend.Tag(tag)}},
 		}}
 		results := make([]backend.Result, 1)
 		if err := p.Forward(batch, results); err != nil {
-			if !errors.Is(err, backend.ErrBatch) || !bytes.Equal(p.contents(), before) {
+			if !errors.Is(err, backend.ErrBatch) || !bytes.Equal(p.Contents(), before) {
 				t.Fatalf("refused with %v", err)
 			}
 			return

@@ -6,6 +6,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/kernels/reference"
+	"github.com/kvwitness/kvwitness/test/trial"
 )
 
 // BenchmarkDecode is one token of one sequence.
@@ -14,11 +15,11 @@ func BenchmarkDecode(b *testing.B) {
 		for _, d := range []reference.DType{reference.Float32, reference.BFloat16} {
 			b.Run(fmt.Sprintf("context=%d/%v", context, d), func(b *testing.B) {
 				p := newPool(b, context/64+1, 64, d)
-				q := newRequest(p.text(context), 1)
-				q.table = p.handOut(context, 0)
-				p.forward(q.next(context))
-				q.done = context - 1
-				batch, results := []backend.Sequence{q.next(1)}, make([]backend.Result, 1)
+				q := trial.NewRequest(p.Text(context), 1)
+				q.Table = p.HandOut(context, 0)
+				p.Pass(q.Next(context))
+				q.Done = context - 1
+				batch, results := []backend.Sequence{q.Next(1)}, make([]backend.Result, 1)
 				for b.Loop() {
 					if err := p.Forward(batch, results); err != nil {
 						b.Fatal(err)
@@ -35,12 +36,12 @@ func BenchmarkPrefill(b *testing.B) {
 		for _, d := range []reference.DType{reference.Float32, reference.BFloat16} {
 			b.Run(fmt.Sprintf("prompt=%d/%v", context, d), func(b *testing.B) {
 				p := newPool(b, context/64, 64, d)
-				q := newRequest(p.text(context), 1)
-				q.table = p.handOut(context, 0)
+				q := trial.NewRequest(p.Text(context), 1)
+				q.Table = p.HandOut(context, 0)
 				results := make([]backend.Result, 1)
 				for b.Loop() {
-					for q.done = 0; q.done < context; q.done += 2048 {
-						if err := p.Forward([]backend.Sequence{q.next(2048)}, results); err != nil {
+					for q.Done = 0; q.Done < context; q.Done += 2048 {
+						if err := p.Forward([]backend.Sequence{q.Next(2048)}, results); err != nil {
 							b.Fatal(err)
 						}
 					}

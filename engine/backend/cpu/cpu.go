@@ -23,12 +23,10 @@ type Config struct {
 
 // Backend implements backend.Backend.
 type Backend struct {
-	network   model.Network
 	spec      model.Spec
 	memory    *memory
 	attention *reference.Attention
-	block     block
-	logits    []float32
+	pass      *backend.Pass
 
 	// reached, if a test sets it, runs where a pass is vulnerable.
 	reached func(p point, layer, head, page int)
@@ -66,11 +64,10 @@ func New(network model.Network, c Config) (*Backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the pages of %s: %w", spec.Name, err)
 	}
-	return &Backend{
-		network: network, spec: spec, memory: m,
-		attention: reference.NewAttention(layout, spec.Heads/spec.KVHeads),
-		block:     newBlock(spec),
-	}, nil
+	b := &Backend{spec: spec, memory: m, attention: reference.NewAttention(layout, spec.Heads/spec.KVHeads)}
+	numbers := func(n int) []float32 { return make([]float32, n) }
+	b.pass = backend.NewPass(network, passRows, numbers, backend.Steps{Append: b.append, Attend: b.attend})
+	return b, nil
 }
 
 // Spec implements backend.Backend.

@@ -4,117 +4,36 @@ import (
 	"fmt"
 
 	"github.com/kvwitness/kvwitness/engine/backend"
-	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/kernels/reference"
 )
 
-// blockRows is how many tokens go through all layers together: enough to share
-// work among them, few enough for their numbers to stay in the cache.
-const blockRows = 128
-
-// block is the scratch of up to blockRows tokens, of any sequences.
-type block struct {
-	n         int
-	sequence  [blockRows]int
-	wanted    [blockRows]bool // its logits were asked for
-	tokens    [blockRows]model.Token
-	positions [blockRows]int
-
-	x, keys, values, queries, attended []float32
-}
-
-func newBlock(s model.Spec) block {
-	return block{
-		x:        make([]float32, blockRows*s.Dim),
-		keys:     make([]float32, blockRows*s.KVHeads*s.HeadDim),
-		values:   make([]float32, blockRows*s.KVHeads*s.HeadDim),
-		queries:  make([]float32, blockRows*s.Heads*s.HeadDim),
-		attended: make([]float32, blockRows*s.Heads*s.HeadDim),
-	}
-}
+// passRows is how many tokens go through all layers together.
+const passRows = 128
 
 // Forward implements backend.Backend.
 func (b *Backend) Forward(batch []backend.Sequence, results []backend.Result) error {
-	l := b.memory.layout
-	if err := backend.CheckBatch(batch, results, b.spec, b.memory.pages, l.PageTokens); err != nil {
+	if err := backend.CheckBatch(batch, results, b.spec, b.memory.pages, b.memory.layout.PageTokens); err != nil {
 		return fmt.Errorf("forward: %w", err)
 	}
-	if need := len(batch) * b.spec.Vocab; cap(b.logits) < need {
-		b.logits = make([]float32, need)
-	}
-	b.block.n = 0
-	for i := range batch {
-		s := &batch[i]
-		results[i].Begin(len(s.Table))
-		for j, t := range s.Tokens {
-			n := b.block.n
-			b.block.sequence[n], b.block.tokens[n], b.block.positions[n] = i, t, s.Start+j
-			b.block.wanted[n] = s.Logits && j == len(s.Tokens)-1
-			if b.block.n++; b.block.n == blockRows {
-				b.run(batch, results)
-			}
-		}
-	}
-	b.run(batch, results)
-	return nil
+	return b.pass.Forward(batch, results)
 }
 
-// run takes the block's tokens through all layers and empties it.
-func (b *Backend) run(batch []backend.Sequence, results []backend.Result) {
-	k := &b.block
-	b.network.Embed(k.tokens[:k.n], k.positions[:k.n], k.x)
-	for layer := range b.spec.Layers {
-		b.network.Keys(layer, k.positions[:k.n], k.x, k.keys, k.values)
-		b.append(layer, batch, results)
-		if layer == len(b.spec.Layers)-1 {
-			k.keepWanted(b.spec.Dim)
-		}
-		b.network.Queries(layer, k.positions[:k.n], k.x, k.queries)
-		for row := range k.n {
-			b.attend(layer, row, batch, results)
-		}
-		b.network.Combine(layer, k.x[:k.n*b.spec.Dim], k.attended)
-	}
-	for row := range k.n {
-		i := k.sequence[row]
-		logits := b.logits[i*b.spec.Vocab : (i+1)*b.spec.Vocab]
-		b.network.Logits(k.x[row*b.spec.Dim:(row+1)*b.spec.Dim], logits)
-		results[i].SetLogits(logits)
-	}
-	k.n = 0
-}
-
-// keepWanted moves the rows whose logits were asked for to the front and drops the
-// others: after the last layer's keys and values nobody needs them.
-func (k *block) keepWanted(dim int) {
-	n := 0
-	for row := range k.n {
-		if !k.wanted[row] {
-			continue
-		}
-		k.sequence[n], k.positions[n] = k.sequence[row], k.positions[row]
-		copy(k.x[n*dim:(n+1)*dim], k.x[row*dim:(row+1)*dim])
-		n++
-	}
-	k.n = n
-}
-
-// append stores the keys and values of the block's tokens. Before the first row of
+// append stores the keys and values of the pass's rows. Before the first row of
 // a page its tag is cleared, so that a reader of an older generation sees that the
 // page changes, and after it the tag is set: from then on it grows by whole rows
 // that only this sequence knows of.
-func (b *Backend) append(layer int, batch []backend.Sequence, results []backend.Result) {
-	k, l := &b.block, b.memory.layout
+func (b *Backend) append(layer int, batch []backend.Sequence, results []backend.Result) error {
+	k, l := &b.pass.Rows, b.memory.layout
 	width := l.KVHeads * l.HeadDim
-	for row := range k.n {
-		s := &batch[k.sequence[row]]
-		at, slot := k.positions[row]/l.PageTokens, k.positions[row]%l.PageTokens
+	for row := range k.N {
+		s := &batch[k.Sequence[row]]
+		at, slot := k.Positions[row]/l.PageTokens, k.Positions[row]%l.PageTokens
 		entry := s.Table[at]
 		page := int(entry.Page)
 		seen := b.memory.Written(layer, page)
 		if !s.Unchecked && !reference.MayAppend(entry.Tag, seen, slot) {
-			results[k.sequence[row]].Flag(backend.Fault{
-				Sequence: k.sequence[row], Layer: layer, Block: at, Page: page,
+			results[k.Sequence[row]].Flag(backend.Fault{
+				Sequence: k.Sequence[row], Layer: layer, Block: at, Page: page,
 				Expected: entry.Tag, Seen: seen, Moment: backend.BeforeAppend,
 			})
 			continue
@@ -122,27 +41,36 @@ func (b *Backend) append(layer int, batch []backend.Sequence, results []backend.
 		if slot == 0 {
 			b.memory.SetWritten(layer, page, 0)
 		}
-		l.Append(b.memory.part(layer, reference.PartK, page), slot, k.keys[row*width:(row+1)*width])
-		l.Append(b.memory.part(layer, reference.PartV, page), slot, k.values[row*width:(row+1)*width])
+		l.Append(b.memory.part(layer, reference.PartK, page), slot, k.Keys[row*width:(row+1)*width])
+		l.Append(b.memory.part(layer, reference.PartV, page), slot, k.Values[row*width:(row+1)*width])
 		if slot == 0 {
 			b.reach(rowStored, layer, 0, page)
 			b.memory.SetWritten(layer, page, entry.Tag)
 		}
 	}
+	return nil
 }
 
-// attend sets one token's attended values from the pages of its sequence's table.
-func (b *Backend) attend(layer, row int, batch []backend.Sequence, results []backend.Result) {
-	k, l, spec := &b.block, b.memory.layout, &b.spec.Layers[layer]
+// attend sets the attended values of the pass's rows.
+func (b *Backend) attend(layer int, batch []backend.Sequence, results []backend.Result) error {
+	for row := range b.pass.N {
+		b.attendRow(layer, row, batch, results)
+	}
+	return nil
+}
+
+// attendRow sets one token's attended values from the pages of its sequence's table.
+func (b *Backend) attendRow(layer, row int, batch []backend.Sequence, results []backend.Result) {
+	k, l, spec := &b.pass.Rows, b.memory.layout, &b.spec.Layers[layer]
 	group := b.spec.Heads / b.spec.KVHeads
-	to, from := k.positions[row]+1, 0
+	to, from := k.Positions[row]+1, 0
 	if spec.Window > 0 {
 		from = max(0, to-spec.Window)
 	}
-	i := k.sequence[row]
+	i := k.Sequence[row]
 	for head := range l.KVHeads {
 		first := (row*l.KVHeads + head) * group * l.HeadDim
-		b.attention.Reset(k.queries[first:first+group*l.HeadDim], b.spec.Scale)
+		b.attention.Reset(k.Queries[first:first+group*l.HeadDim], b.spec.Scale)
 		for at := from / l.PageTokens; at*l.PageTokens < to; at++ {
 			r := read{
 				layer: layer, head: head, block: at,
@@ -150,7 +78,7 @@ func (b *Backend) attend(layer, row int, batch []backend.Sequence, results []bac
 			}
 			b.readPage(r, i, &batch[i], &results[i])
 		}
-		b.attention.Finish(spec.Sinks[head*group:(head+1)*group], k.attended[first:first+group*l.HeadDim])
+		b.attention.Finish(spec.Sinks[head*group:(head+1)*group], k.Attended[first:first+group*l.HeadDim])
 	}
 }
 
