@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks what kvwitness says of GPUs against a real driver and real allocations, on the
-# first GPU of this machine, in a few minutes: run.sh [FOLDER FOR THE RESULTS].
-# It needs Go, gcc, the driver, 5 GiB of free memory on the GPU, and to be run where the
+# first GPU of this machine, and the kernels (kernels.sh), in a few minutes:
+# run.sh [FOLDER FOR THE RESULTS].
+# It needs Go, gcc, g++, python3 or CUDA_INCLUDE, the driver, 5 GiB of free memory on the GPU, and to be run where the
 # node's processes can be seen. With STAND_IN=1 it asks a stand-in for the driver, which
 # shows that the script works, and nothing of a GPU. It resets and changes no GPU.
 set -euo pipefail
@@ -29,4 +30,7 @@ args=(--bin "$bin" --out "$out")
 if [[ -n ${STAND_IN:-} ]]; then
 	args+=(--stand-in)
 fi
-"$bin/gpu" "${args[@]}"
+failed=0
+test/gpu/kernels.sh "$out" || failed=1
+"$bin/gpu" "${args[@]}" || failed=1
+exit $failed
