@@ -12,8 +12,8 @@ import (
 // EveryAnswerIsTheOracles promises: every answer is the oracle's, whatever the page size, type, chunks,
 // neighbours in the batch, places of the pages, and pre-emption with re-entry; in
 // pages that are never cleaned, and with no false alarm.
-func EveryAnswerIsTheOracles(t *testing.T, open Open, rounds int) {
-	for _, d := range []reference.DType{reference.Float32, reference.BFloat16, reference.Float16} {
+func EveryAnswerIsTheOracles(t *testing.T, open Open, rounds int, types ...reference.DType) {
+	for _, d := range types {
 		for _, pageTokens := range []int{16, 24, 64, 128} {
 			p := open(t, 12_000/pageTokens, pageTokens, d)
 			for range rounds {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestEveryAnswerIsTheOracles(t *testing.T) {
-	trial.EveryAnswerIsTheOracles(t, open, 6)
+	trial.EveryAnswerIsTheOracles(t, open, 6, reference.Float32, reference.BFloat16)
 }
 
 // Promise: positions hold to the end of the longest context, even as bfloat16:

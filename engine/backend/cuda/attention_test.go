@@ -80,7 +80,7 @@ func (r *rig) check(t *testing.T, most int) {
 // that was appended is stored as the reference stores it, and nothing besides.
 func TestAppendAndAttentionAgreeWithFloat64(t *testing.T) {
 	r := random(t)
-	for round := range 24 {
+	for round := range 12 {
 		kvHeads, pageTokens := 1+r.IntN(3), 16+r.IntN(113)
 		s := newScript(r, kvHeads*(1+r.IntN(10)), kvHeads, 64*(1+round%2), 2)
 		for l := range s.spec.Layers {

@@ -30,7 +30,7 @@ func (c constant) Queries(_ int, positions []int, _, queries []float32) {
 // (tag cleared, bytes, tag), a reader either is told of it or has read one whole
 // generation, the one that it was handed.
 func TestAReaderNeverMixesGenerations(t *testing.T) {
-	const rounds, rows, dim = 3_000, 16, 64
+	const rounds, rows, dim = 1_000, 16, 64
 	c := constant{newScript(random(t), 1, 1, dim, 1)}
 	b, err := open(c, Config{Pages: 2, PageTokens: rows, DType: reference.Float32})
 	if err != nil {
