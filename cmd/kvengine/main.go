@@ -36,7 +36,7 @@ func root() *cobra.Command {
 	}
 	root.SetVersionTemplate("kvengine {{.Version}}\n")
 	root.PersistentFlags().String("config", "", "settings file (.yaml, .toml or .json); also KVENGINE_CONFIG")
-	root.AddCommand(serveCommand(), routerCommand(), drillsCommand())
+	root.AddCommand(serveCommand(), routerCommand(), drillsCommand(), gpuCommand())
 	return root
 }
 

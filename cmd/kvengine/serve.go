@@ -45,6 +45,9 @@ with what followed the same text earlier, or that of a file (--model):
 // serve runs until ctx ends, and then stops gracefully.
 func serve(ctx context.Context, s *config.Serve) error {
 	s.Config.Log = logger(s.Log)
+	if err := chooseBackend(ctx, s); err != nil {
+		return err
+	}
 	s.Keys = api.NoKeys()
 	if s.KeyFile != "" {
 		var err error

@@ -16,11 +16,21 @@ import (
 type Serve struct {
 	process.Config
 	ModelFile   string
+	Backend     Backend
 	KeyFile     string
 	StopTimeout time.Duration
 	Events      Events
 	Log         Log
 }
+
+// Backend says where the pages lie and attention runs.
+type Backend uint8
+
+const (
+	AutoBackend Backend = iota // a GPU if there is one that works, else the CPU
+	CPUBackend
+	CUDABackend // a GPU, or the engine does not start
+)
 
 // Events says where lifecycle events go.
 type Events struct {
@@ -78,8 +88,11 @@ func (s *Serve) Table() Table {
 		number("pages", 1025, 2, maxPages, "pages of the pool, the null page included", &w.Pages),
 		number("page-tokens", 16, reference.MinPageTokens, reference.MaxPageTokens, "tokens of a page, a multiple of 8", &w.PageTokens),
 		choice("dtype", "float32", "how keys and values are kept", &w.DType, map[string]reference.DType{
-			"float32": reference.Float32, "bfloat16": reference.BFloat16,
-		}, "float32", "bfloat16"),
+			"float32": reference.Float32, "bfloat16": reference.BFloat16, "float16": reference.Float16,
+		}, "float32", "bfloat16", "float16"),
+		choice("backend", "auto", "where the pages lie: cuda needs kvengine-cuda beside this program; auto takes the GPU if it can", &s.Backend, map[string]Backend{
+			"auto": AutoBackend, "cpu": CPUBackend, "cuda": CUDABackend,
+		}, "auto", "cpu", "cuda"),
 		number("slots", 0, 0, maxCount, "metadata slots; 0: twice max-running", &w.Slots),
 		number("context-tokens", 4096, 2, 1<<17, "declared context, prompt and answer together", &w.ContextTokens),
 		boolean("lower-context", "start with a lower context rather than refuse to", &w.LowerContext),

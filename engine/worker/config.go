@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kvwitness/kvwitness/engine/backend"
+	"github.com/kvwitness/kvwitness/engine/backend/cpu"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
 	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
@@ -15,6 +17,8 @@ type Config struct {
 	Role scheduler.Role
 	// Model that is computed; nil: the built-in one. It is not closed here.
 	Model *model.Model
+	// Open makes the backend; nil: one on the CPU.
+	Open func(n model.Network, pages, pageTokens int, d reference.DType) (backend.Backend, error)
 	// Instance is the name under which facts about this process are told.
 	Instance string
 	// Pages in all, the null page included, of PageTokens tokens each.
@@ -72,9 +76,16 @@ func (c *Config) complete() {
 	if c.Slots <= 0 {
 		c.Slots = 2*c.MaxRunning + 1
 	}
+	if c.Open == nil {
+		c.Open = openCPU
+	}
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+}
+
+func openCPU(n model.Network, pages, pageTokens int, d reference.DType) (backend.Backend, error) {
+	return cpu.New(n, cpu.Config{Pages: pages, PageTokens: pageTokens, DType: d})
 }
 
 // drilled says that faults may be committed here, so that peers may write to pages

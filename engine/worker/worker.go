@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/kvwitness/kvwitness/engine/backend"
-	"github.com/kvwitness/kvwitness/engine/backend/cpu"
 	"github.com/kvwitness/kvwitness/engine/handoff"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
@@ -79,7 +78,7 @@ func (w *Worker) open() (err error) {
 	if most := c.Model.Spec().MaxContext; c.ContextTokens > most {
 		return fmt.Errorf("%w: %d tokens, %s knows positions for %d", ErrContext, c.ContextTokens, c.Model.Spec().Name, most)
 	}
-	if w.be, err = cpu.New(c.Model, cpu.Config{Pages: c.Pages, PageTokens: c.PageTokens, DType: c.DType}); err != nil {
+	if w.be, err = c.Open(c.Model, c.Pages, c.PageTokens, c.DType); err != nil {
 		return err
 	}
 	var guard sync.Locker
