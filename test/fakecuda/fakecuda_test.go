@@ -46,3 +46,22 @@ func TestTheCUDABackendKeepsItsPromises(t *testing.T) {
 	command(t, env, "go", "test", "-c", "-tags", "cuda,fakecuda", "-o", program, root+"/engine/backend/cuda")
 	t.Log(command(t, env, program, "-test.v"))
 }
+
+// Promise: kvengine-cuda names its GPU; where the driver has none it dies of it, and
+// kvengine, which asks it in a process of its own, says so and does not.
+func TestTheProbeCannotKillTheEngine(t *testing.T) {
+	env, dir := environment(t), t.TempDir()
+	engine, onGPU := filepath.Join(dir, "kvengine"), filepath.Join(dir, "kvengine-cuda")
+	command(t, env, "go", "build", "-o", engine, root+"/cmd/kvengine")
+	command(t, env, "go", "build", "-tags", "cuda", "-o", onGPU, root+"/cmd/kvengine")
+	if name := command(t, env, onGPU, "gpu"); !strings.Contains(name, "fakecuda (a CPU), compute capability 9.0") {
+		t.Errorf("the GPU is %q", name)
+	}
+	none := append(env, "FAKECUDA_NO_DEVICE=1")
+	cmd := exec.CommandContext(t.Context(), engine, "serve", "--backend", "cuda", "--port", "0")
+	cmd.Env = none
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no CUDA backend: kvengine-cuda gpu: exit status 1") {
+		t.Errorf("without a device: %v\n%s", err, out)
+	}
+}
