@@ -65,6 +65,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/completions", s.completions)
 	mux.HandleFunc("POST /v1/chat/completions", s.chat)
+	mux.HandleFunc("POST /tokenize", s.tokenize)
 	mux.HandleFunc("POST /abort_request", s.abort)
 	mux.HandleFunc("GET /v1/models", s.models)
 	mux.HandleFunc("GET /server_info", s.serverInfo)
