@@ -2,13 +2,10 @@ package peers
 
 import (
 	"bytes"
-	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -18,26 +15,14 @@ import (
 	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/model/llama"
 	"github.com/kvwitness/kvwitness/kernels/reference"
+	realmodel "github.com/kvwitness/kvwitness/test/model"
 )
-
-// modelFile is the small model's, which is fetched once.
-func modelFile(t *testing.T) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), installLimit)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "../model/fetch.sh")
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("make model: %v", err)
-	}
-	return strings.TrimSpace(string(out))
-}
 
 // loaded is the model here and at the peer.
 func loaded(t *testing.T) (*model.Model, *program) {
 	t.Helper()
-	path := modelFile(t)
+	path, err := realmodel.File(t.Context(), "../model")
+	must(t, err)
 	m, err := llama.Open(path)
 	must(t, err)
 	t.Cleanup(func() { must(t, m.Close()) })
