@@ -62,7 +62,7 @@ bench: ## run the benchmarks BENCHCOUNT (6) times and sum them up; BENCH and PKG
 # MODEL is a model file for the demo; empty: the built-in model.
 MODEL ?=
 
-demo: build ## play the incident live: two engines, a router, a sidecar, four scenarios; MODEL=FILE with a real model
+demo: build ## play the incident live: two engines, a router, a sidecar, five scenarios; MODEL=FILE with a real model
 	@bin/kvwitness demo $(if $(MODEL),--model '$(MODEL)')
 
 model: ## fetch a small real model (98 MB) into the user's cache folder, and print where it is

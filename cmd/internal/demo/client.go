@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,18 +26,14 @@ type answer struct {
 	Latency time.Duration // until the last piece
 }
 
-// random is n random bytes in hexadecimal.
-func random(n int) string {
-	raw := make([]byte, n)
-	_, _ = rand.Read(raw) // never fails
-	return hex.EncodeToString(raw)
-}
-
 // ask has a completion streamed.
-func (w *set) ask(ctx context.Context, as tenant, prompt string, tokens int) (a answer, err error) {
+func (w *set) ask(ctx context.Context, as tenant, prompt []int, tokens int) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{"prompt": prompt, "max_tokens": tokens, "stream": true})
+	body, err := json.Marshal(map[string]any{
+		"prompt": prompt, "max_tokens": tokens, "stream": true,
+		"stream_options": map[string]bool{"include_usage": true},
+	})
 	if err != nil {
 		return a, err
 	}
@@ -72,6 +66,9 @@ func (a *answer) read(in io.Reader) error {
 		var e struct {
 			Choices []struct{ Text string }
 			Error   *struct{ Message string }
+			Usage   struct {
+				Tokens int `json:"completion_tokens"`
+			}
 		}
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return fmt.Errorf("read an answer: %w", err)
@@ -79,6 +76,7 @@ func (a *answer) read(in io.Reader) error {
 		if e.Error != nil {
 			return fmt.Errorf("the answer ends with an error: %s", e.Error.Message)
 		}
+		a.Tokens += e.Usage.Tokens // said once, at the end
 		for _, c := range e.Choices {
 			if c.Text == "" {
 				continue
@@ -89,7 +87,6 @@ func (a *answer) read(in io.Reader) error {
 			a.Text += c.Text
 		}
 	}
-	a.Tokens = len(a.Text) // the built-in model's tokens are bytes
 	return lines.Err()
 }
 

@@ -14,6 +14,7 @@ import (
 type Config struct {
 	Engine string // path of kvengine
 	Self   string // path of kvwitness
+	Model  string // model file that the engines serve; empty: the built-in one
 	JSON   bool   // one object a line instead of a table
 	Keep   bool   // leave the drilled engines running until ctx ends
 	Claims bool   // watch nothing from outside
@@ -51,7 +52,11 @@ func Run(ctx context.Context, cfg Config) error {
 	}
 	var rows []*row
 	var wrong []error
-	for _, s := range scenarios {
+	play := scenarios
+	if cfg.Model != "" {
+		play = scenarios[:theIncident]
+	}
+	for _, s := range play {
 		began := time.Now()
 		row, err := d.play(ctx, s)
 		if err != nil {

@@ -64,7 +64,10 @@ func normal(ctx context.Context, w *set, r *row) error {
 
 // askOnce asks something of a random length; left: the client did not wait.
 func (w *set) askOnce(ctx context.Context, t tenant, rng *rand.Rand) (a answer, left bool, err error) {
-	prompt := strings.Repeat("a common beginning of some length; ", rng.IntN(4)) + "my secret is " + t.secret + "; my secret is "
+	prompt, err := w.tokens(ctx, strings.Repeat("a common beginning of some length; ", rng.IntN(4))+question+t.secret+"; "+question)
+	if err != nil {
+		return a, false, err
+	}
 	if rng.IntN(oneInLeaves) == 0 {
 		short, cancel := context.WithTimeout(ctx, leaveAfter)
 		defer cancel()

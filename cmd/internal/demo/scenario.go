@@ -17,11 +17,17 @@ type scenario struct {
 }
 
 var scenarios = []*scenario{
-	{"drill rejected-handoff", shape{"rejected-handoff", decodePages / 2, decodePages, contextTokens, quick}, rejected},
-	{"the same, protections on", shape{"", decodePages / 2, decodePages, shortContext, unhurried}, protected},
-	{"mixed normal traffic", shape{"", normalPrefill, normalDecode, shortContext, unhurried}, normal},
-	{"drill lying-engine", shape{"lying-engine", 4 * decodePages, decodePages, contextTokens, unhurried}, lying},
+	{"drill rejected-handoff", shape{"rejected-handoff", "", decodePages / 2, decodePages, contextTokens, quick}, rejected},
+	{"the same, page tags on", shape{"rejected-handoff", "page-tags", decodePages / 2, decodePages, contextTokens, unhurried}, tagged},
+	{"the same, protections on", shape{"", "", decodePages / 2, decodePages, shortContext, unhurried}, protected},
+	{"mixed normal traffic", shape{"", "", normalPrefill, normalDecode, shortContext, unhurried}, normal},
+	{"drill lying-engine", shape{"lying-engine", "", 4 * decodePages, decodePages, contextTokens, unhurried}, lying},
 }
+
+// theIncident is how many of the scenarios, the first, are the incident and what
+// stops it: those that a real model plays. A liar spoils every answer of such a
+// model, A's too, and normal traffic would take it minutes.
+const theIncident = 3
 
 // leaks says whether a text holds half of a secret, in a row: less may be chance.
 func leaks(text, secret string) bool {
@@ -37,11 +43,14 @@ func leaks(text, secret string) bool {
 // tell has a tenant fill decode's pages with its secret, and returns the sidecar's
 // name for that request.
 func (w *set) tell(ctx context.Context, t tenant, prompt, tokens int) (a answer, as judged, err error) {
+	text, err := w.filled(ctx, "-"+question+t.secret+"\n", "", prompt)
+	if err != nil {
+		return a, as, err
+	}
 	before, err := w.lastVerdict(ctx)
 	if err != nil {
 		return a, as, err
 	}
-	text := strings.Repeat("my secret is "+t.secret+"\n", prompt/10)[:prompt]
 	if a, err = w.ask(ctx, t, text, tokens); err != nil {
 		return a, as, err
 	}
@@ -50,12 +59,6 @@ func (w *set) tell(ctx context.Context, t tenant, prompt, tokens int) (a answer,
 	}
 	as, err = w.nextVerdict(ctx, before)
 	return a, as, err
-}
-
-// secretPrompt is a prompt of another tenant, that goes on where A's text does.
-func secretPrompt() string {
-	const end = "my secret is "
-	return strings.Repeat("q", promptTokens-len(end)) + end
 }
 
 func (w *set) lastVerdict(ctx context.Context) (last uint64, err error) {
@@ -81,16 +84,21 @@ func (w *set) nextVerdict(ctx context.Context, after uint64) (v judged, err erro
 	return v, err
 }
 
-// exchange is A's request and then B's, and what the sidecar said of B's.
-func exchange(ctx context.Context, w *set, r *row, a, b [2]int, prompt string) (as judged, err error) {
-	if _, as, err = w.tell(ctx, w.tenants[0], a[0], a[1]); err != nil {
+// exchange is A's request, of so many tokens with its answer, and then B's, which
+// asks where A's text goes on; and what the sidecar said of B's.
+func exchange(ctx context.Context, w *set, r *row, prompt, all int) (as judged, err error) {
+	if _, as, err = w.tell(ctx, w.tenants[0], prompt, all-prompt); err != nil {
+		return as, err
+	}
+	text, err := w.filled(ctx, filler, question, promptTokens)
+	if err != nil {
 		return as, err
 	}
 	since, err := w.lastVerdict(ctx)
 	if err != nil {
 		return as, err
 	}
-	got, err := w.ask(ctx, w.tenants[1], prompt[:b[0]], b[1])
+	got, err := w.ask(ctx, w.tenants[1], text, answerTokens)
 	if err != nil {
 		return as, err
 	}
@@ -125,7 +133,7 @@ func (w *set) quiet(ctx context.Context, r *row) error {
 
 // rejected is the incident.
 func rejected(ctx context.Context, w *set, r *row) error {
-	as, err := exchange(ctx, w, r, [2]int{200, contextTokens - 200}, [2]int{promptTokens, answerTokens}, secretPrompt())
+	as, err := exchange(ctx, w, r, 200, contextTokens)
 	if err != nil {
 		return err
 	}
@@ -147,10 +155,20 @@ func rejected(ctx context.Context, w *set, r *row) error {
 	return nil
 }
 
+// tagged is the incident with one protection left: what the pages' tags say.
+func tagged(ctx context.Context, w *set, r *row) error {
+	_, err := exchange(ctx, w, r, 200, contextTokens)
+	r.expect(500, false, "violated")
+	r.allowed = []string{"claim_mismatch"}
+	r.allow("rejected_handoff", "short_handoff", "stale_read", "capacity_inversion")
+	r.summarize()
+	return err
+}
+
 // protected is the same traffic with the protections that kvengine has: its context
 // is no longer than its pools, so that A's share of it is smaller.
 func protected(ctx context.Context, w *set, r *row) error {
-	_, err := exchange(ctx, w, r, [2]int{150, shortContext - 150}, [2]int{promptTokens, answerTokens}, secretPrompt())
+	_, err := exchange(ctx, w, r, 150, shortContext)
 	r.expect(400, false, "unwitnessed")
 	r.allow()
 	r.summarize()
@@ -160,7 +178,7 @@ func protected(ctx context.Context, w *set, r *row) error {
 // lying is a transfer that both sides claim to be whole, and of which one page came.
 // Only who watches from outside can tell.
 func lying(ctx context.Context, w *set, r *row) error {
-	_, err := exchange(ctx, w, r, [2]int{200, contextTokens - 200}, [2]int{promptTokens, answerTokens}, secretPrompt())
+	_, err := exchange(ctx, w, r, 200, contextTokens)
 	if !w.outside {
 		r.expect(200, true, "unwitnessed")
 		r.allow()

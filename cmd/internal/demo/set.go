@@ -27,11 +27,12 @@ const (
 	normalDecode  = 32
 	// How late the sidecar expects facts at least: as it does by itself, and where
 	// nothing is to be found quickly, or this machine is too busy to be quick.
-	quick          = 3 * time.Millisecond
-	unhurried      = 100 * time.Millisecond
-	poll           = 500 * time.Millisecond
-	readyTimeout   = 30 * time.Second
-	requestTimeout = 60 * time.Second
+	quick     = 3 * time.Millisecond
+	unhurried = 100 * time.Millisecond
+	poll      = 500 * time.Millisecond
+	// A real model on a busy machine takes its time.
+	readyTimeout   = 2 * time.Minute
+	requestTimeout = 10 * time.Minute
 )
 
 // set is a prefill, a decode, a router and a sidecar.
@@ -49,14 +50,12 @@ type set struct {
 // shape is how a set's engines are set up.
 type shape struct {
 	drill   string // "": all protections on
+	keep    string // protections that stay on in spite of the drill
 	prefill int    // pages that requests can have
 	decode  int
 	context int // tokens
 	slack   time.Duration
 }
-
-// tenant has a key, and a secret that only its own answers may hold.
-type tenant struct{ name, key, secret string }
 
 // begin starts a set in a folder of its own, and waits until it answers and is seen.
 func (d *demo) begin(ctx context.Context, s shape) (*set, error) {
@@ -66,7 +65,7 @@ func (d *demo) begin(ctx context.Context, s shape) (*set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for a set of engines: %w", err)
 	}
-	w := &set{tenants: []tenant{newTenant("a"), newTenant("b"), newTenant("c")}}
+	w := &set{tenants: newTenants("a", "b", "c")}
 	if err := w.start(ctx, d, s, dir); err != nil {
 		return nil, errors.Join(err, w.end())
 	}
@@ -75,8 +74,6 @@ func (d *demo) begin(ctx context.Context, s shape) (*set, error) {
 	}
 	return w, nil
 }
-
-func newTenant(name string) tenant { return tenant{name, random(16), random(8)} }
 
 func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
 	keys := filepath.Join(dir, "keys")
@@ -113,8 +110,12 @@ func (w *set) start(ctx context.Context, d *demo, s shape, dir string) error {
 		"serve", "--key-file", keys, "--events-dir", filepath.Join(dir, "ev"),
 		"--page-tokens", strconv.Itoa(pageTokens), "--context-tokens", strconv.Itoa(s.context),
 	}
+	if d.Model != "" {
+		wait := requestTimeout.String() // for each of its steps
+		common = append(common, "--model", d.Model, "--bootstrap-timeout", wait, "--queue-timeout", wait, "--transfer-timeout", wait)
+	}
 	if s.drill != "" {
-		common = append(common, "--drill", s.drill)
+		common = append(common, "--drill", s.drill, "--drill-keep", s.keep)
 	}
 	prefill, err := w.run(ctx, "prefill", d.engine, "serving", append(slices.Clone(common), "--role", "prefill", "--port", ports[0], "--bootstrap-port", "0", "--pages", strconv.Itoa(s.prefill+1))...)
 	if err != nil {
@@ -179,8 +180,10 @@ func (w *set) ready(ctx context.Context) error {
 	for {
 		h, err := w.health(ctx)
 		if err == nil && h.Status == "ok" && len(h.NotSeen) == 0 {
-			if a, err := w.ask(ctx, w.tenants[2], "hello", 1); err == nil && a.Status == 200 {
-				return w.judged(ctx)
+			if hello, err := w.tokens(ctx, "hello"); err == nil {
+				if a, err := w.ask(ctx, w.tenants[2], hello, 1); err == nil && a.Status == 200 {
+					return w.judged(ctx)
+				}
 			}
 		}
 		select {

@@ -96,10 +96,13 @@ func (d *demo) words(rows []*row) string {
 	if first.Unhurried {
 		fmt.Fprintf(&b, "This machine is too busy for facts to come in time: the sidecar was told to expect them %s late.\n", unhurried)
 	}
+	if len(rows) == theIncident {
+		return b.String()
+	}
 	if d.outside {
 		fmt.Fprintf(&b, "\nNormal traffic is seen from outside the engines to be clean (%s; what is unwitnessed had no handoff,\n"+
 			"was not completed, or came before the path was proven). In the last row both engines claim the same and nothing they\n"+
-			"say is wrong in itself: the bytes that arrived at decode give them away (%s).\n", rows[2].counts(), last.kinds())
+			"say is wrong in itself: the bytes that arrived at decode give them away (%s).\n", rows[theIncident].counts(), last.kinds())
 		return b.String()
 	}
 	why := "it takes root"
