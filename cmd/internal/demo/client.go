@@ -65,7 +65,7 @@ func (a *answer) read(in io.Reader) error {
 		}
 		var e struct {
 			Choices []struct{ Text string }
-			Error   *struct{ Message string }
+			Error   *struct{}
 			Usage   struct {
 				Tokens int `json:"completion_tokens"`
 			}
@@ -74,7 +74,8 @@ func (a *answer) read(in io.Reader) error {
 			return fmt.Errorf("read an answer: %w", err)
 		}
 		if e.Error != nil {
-			return fmt.Errorf("the answer ends with an error: %s", e.Error.Message)
+			a.Status = http.StatusInternalServerError // of a stream that had begun
+			return nil
 		}
 		a.Tokens += e.Usage.Tokens // said once, at the end
 		for _, c := range e.Choices {
