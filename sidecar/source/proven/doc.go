@@ -40,7 +40,8 @@
 // address that the GID is. One that was connected before the witness was there leads
 // nowhere that is known, until it connects anew. region_registered is told of each
 // memory once, peer_gone when the last queue pair of a writer to an instance is
-// destroyed.
+// destroyed: where a room of theirs is open, once it is over, as a writer whose try
+// failed connects anew and tries again.
 //
 // What cannot be known from outside: how many pages a pool has and how many
 // tokens a page (see Config.Known; without it the distance of two regions bounds

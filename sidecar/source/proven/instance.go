@@ -38,6 +38,11 @@ type link struct {
 	at       netip.Addr // of the session
 	ways     [numWays]sight
 	poster   uint32 // the process that hands RDMA requests to its devices
+	// open are the rooms of which the peer was asked to write and has not said the end.
+	open map[string]bool
+	// severed: queue pairs that led here were destroyed, and it is not said yet whether
+	// the peer is gone.
+	severed bool
 	// unplaced are queue pairs over which bytes may have come in, and why it is not
 	// known that they did.
 	unplaced map[uint64]string
@@ -133,7 +138,7 @@ func (s *State) link(to, from *instance) *link {
 		s.stats.Forgotten++
 		return nil
 	}
-	l := &link{to: to, from: from, unplaced: map[uint64]string{}}
+	l := &link{to: to, from: from, open: map[string]bool{}, unplaced: map[uint64]string{}}
 	to.links[from.name], from.out[to.name] = l, l
 	return l
 }

@@ -188,6 +188,9 @@ func (s *State) started(l *link, room, pool string, pages lifecycle.Runs, synthe
 		}
 	}
 	s.begin(room, l.to, l.from, pool)
+	if len(l.open) < MaxRooms {
+		l.open[room] = true
+	}
 	s.emit(&lifecycle.Fact{
 		Inst: l.to.name, Src: lifecycle.Wire, Ev: lifecycle.TransferStarted, Xfer: Xfer, Room: room, Side: lifecycle.Receiver,
 		Pool: pool, Pages: pages, Peer: l.from.name, Op: lifecycle.Push, Synthetic: synthetic,
@@ -249,6 +252,7 @@ func (s *State) completed(r *room, name string, from *instance, how lifecycle.Ou
 	s.emit(&lifecycle.Fact{
 		Inst: r.to.name, Src: lifecycle.Wire, Ev: lifecycle.TransferCompleted, Xfer: Xfer, Room: name, Peer: from.name, Outcome: how,
 	})
+	s.over(r.to, name, from)
 }
 
 // abort: decode gives a room up. The wire does not say which request that is.
@@ -264,6 +268,9 @@ func (s *State) abort(h *heard, m *wire.Abort) {
 		return
 	}
 	s.emit(&lifecycle.Fact{Inst: to.name, Src: lifecycle.Wire, Ev: lifecycle.RequestAborted, Req: "room " + name, Room: name})
+	for _, from := range s.rooms[roomKey{name, to.name}].peers {
+		s.over(to, name, from)
+	}
 }
 
 // aborted: prefill has heard of that; newer versions say so once nothing of the

@@ -109,12 +109,31 @@ func (s *State) severed(c *verbs.Pair) {
 			if l == nil || l.poster != c.Process || !l.ways[overRDMA].used || len(l.unplaced) > 0 || s.matches(l, c) != leadsThere {
 				continue
 			}
-			left := false
-			s.paths.Of(c.Process, func(o *verbs.Pair) { left = left || s.matches(l, o) != leadsElsewhere })
-			if !left {
-				s.emit(&lifecycle.Fact{Inst: to.name, Src: lifecycle.RDMA, Ev: lifecycle.PeerGone, Peer: from.name})
-			}
+			l.severed = true
+			s.gone(l)
 		}
+	}
+}
+
+// gone says that a severed writer is gone, unless it may try again or has another queue
+// pair.
+func (s *State) gone(l *link) {
+	if !l.severed || len(l.open) > 0 {
+		return
+	}
+	l.severed = false
+	left := false
+	s.paths.Of(l.poster, func(o *verbs.Pair) { left = left || s.matches(l, o) != leadsElsewhere })
+	if !left {
+		s.emit(&lifecycle.Fact{Inst: l.to.name, Src: lifecycle.RDMA, Ev: lifecycle.PeerGone, Peer: l.from.name})
+	}
+}
+
+// over: a peer has nothing more to write for a room.
+func (s *State) over(to *instance, room string, from *instance) {
+	if l := to.links[from.name]; l != nil {
+		delete(l.open, room)
+		s.gone(l)
 	}
 }
 
