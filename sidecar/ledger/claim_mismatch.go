@@ -81,7 +81,7 @@ func (l *Ledger) pagesMismatch(h *handoff, send *instance) {
 	if send.seenSince >= h.began || h.recv.seenSince >= h.began {
 		return // what was said before is not known
 	}
-	if h.room.blankAt(h.recv, send) {
+	if h.senderBlank != "" || h.room.blankAt(h.recv) {
 		return // nor is all that was said since
 	}
 	if len(h.transfers) == 1 && h.transfers[0].balanced() {

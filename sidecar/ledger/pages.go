@@ -317,9 +317,7 @@ func (l *Ledger) evict(c *call) {
 // is not written at all may still be, in the same step.
 func (l *Ledger) readUnwritten(c *call, p *page) {
 	if c.pool.unseen(p) {
-		if !c.req.handedOver() {
-			unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
-		}
+		unsee(c.room, c.inst, "a page that it read holds what was there before anybody watched")
 		c.req.readBlank = true
 	}
 	if p.flags&local != 0 {

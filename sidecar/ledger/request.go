@@ -227,19 +227,5 @@ func (r *request) going() bool {
 	return r.inst.engine && !sends && !r.ended
 }
 
-// handedOver reports whether r only sends, and all that it sends was judged where
-// it arrived.
-func (r *request) handedOver() bool {
-	sends := false
-	for _, h := range r.room.handoffs {
-		sent := h.sentBy(r.inst)
-		if h.recv == r.inst && h.receives() || sent && h.waits() {
-			return false
-		}
-		sends = sends || sent
-	}
-	return sends
-}
-
 // domain is the isolation that the engine was told to keep for r.
 func (r *request) domain(l *Ledger) lifecycle.Opt[string] { return l.parties.all[r.party].domain }

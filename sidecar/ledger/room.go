@@ -71,11 +71,10 @@ func unseeRead(rm *room, inst *instance, what string) {
 	rm.unseen = append(rm.unseen, unseen{inst, what, true})
 }
 
-// blankAt reports whether something of the room was not seen at one of two
-// instances.
-func (rm *room) blankAt(recv, send *instance) bool {
+// blankAt reports whether something of the room was not seen at an instance.
+func (rm *room) blankAt(inst *instance) bool {
 	for _, u := range rm.unseen {
-		if !u.own && (u.inst == nil || u.inst == recv || u.inst == send) {
+		if !u.own && (u.inst == nil || u.inst == inst) {
 			return true
 		}
 	}

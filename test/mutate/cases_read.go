@@ -161,12 +161,6 @@ var casesRead = []mutant{
 		new: `c.f.Outcome == lifecycle.Errored {`,
 	},
 	{
-		rule: "case-10", clause: "handed-over", file: "request.go",
-		off: "what a sender reads after all that it sent was judged bears on no verdict",
-		old: `h.receives() || sent && h.waits() {`,
-		new: `h.receives() || sent && !h.judged {`,
-	},
-	{
 		rule: "case-10", clause: "told-early", file: "handoff.go",
 		off: "what began before its receiver had pages may have begun out of sight",
 		old: `h.latecomer = rm.begunBefore != nil && slices`,

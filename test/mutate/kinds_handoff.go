@@ -257,7 +257,7 @@ var handoffKinds = []mutant{
 		old: `			n := count[p.pool.PageTokens]
 			n[side]++
 			count[p.pool.PageTokens] = n`,
-		new: `			n := count[0]
+		new: `			n := count[0*p.pool.PageTokens]
 			n[side]++
 			count[0] = n`,
 	},
