@@ -123,13 +123,34 @@ func (l *Ledger) candidate(c *call, from *instance, pl *pool, p *page) (pick uin
 
 // ofUnheard is for bytes that name a transfer which does not name the page: those
 // that do name it are not their writers. It reports whether the bytes are of one
-// whose start nobody saw; then they tell nothing.
+// whose start nobody saw; then they tell nothing, but that they may be what the
+// page was owed.
 func (l *Ledger) ofUnheard(c *call, pl *pool, p *page, fits func(*transfer) bool) bool {
-	if l.runningAs(c) != nil || l.newestOf(pl, p, fits) == 0 {
+	if l.runningAs(c) != nil {
 		return false
 	}
-	l.couldOwn(pl, p, fits)
-	return true
+	owed := l.owedTo(pl, p)
+	if owed != nil {
+		l.blur(owed)
+	}
+	if l.newestOf(pl, p, fits) != 0 {
+		l.couldOwn(pl, p, fits)
+		return true
+	}
+	return owed != nil
+}
+
+// owedTo is the handoff, not judged yet, of the request to which the page was handed
+// out; nil if there is none.
+func (l *Ledger) owedTo(pl *pool, p *page) *handoff {
+	r := l.parties.all[p.owner].req
+	if r == nil || p.flags&ownerRef == 0 {
+		return nil
+	}
+	if h := r.room.into(pl.inst); h != nil && !h.judged {
+		return h
+	}
+	return nil
 }
 
 // couldOwn makes every request that could own a write unwitnessed.

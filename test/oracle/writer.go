@@ -70,6 +70,10 @@ func (o *oracle) partsOf(f *lifecycle.Fact) (parts []part, writers []*transfer) 
 			h.blur("a write could be of it or of another")
 			o.takes(t).blur("a write could be of it or of another")
 		}
+		if h := w.owed; h != nil {
+			h.mixed = true
+			h.blur("a write could be of it or of another")
+		}
 		if len(w.either) > 0 || w.unheard {
 			continue
 		}
@@ -171,7 +175,8 @@ type writer struct {
 	t       *transfer
 	either  []*transfer
 	room    *room
-	unheard bool // of a transfer whose start nobody saw
+	unheard bool     // of a transfer whose start nobody saw
+	owed    *handoff // that may have been owed it
 }
 
 // writerOf is hard case 8: by xfer, by the source, by the open transfer on the
@@ -199,12 +204,27 @@ func (o *oracle) writerOf(f *lifecycle.Fact, p piece) writer {
 	switch {
 	case f.Xfer != "" && p.page == nil: // a staging buffer, where nothing is of a page
 		return writer{unheard: true}
-	case f.Xfer != "" && (len(open) > 0 || last != nil):
-		return writer{either: open, unheard: true} // it names another
+	case f.Xfer != "" && (len(open) > 0 || last != nil || o.owedTo(f, p) != nil):
+		return writer{either: open, owed: o.owedTo(f, p), unheard: true} // it names another
 	case len(open) > 0:
 		return o.oneOf(open, p)
 	}
 	return writer{t: last}
+}
+
+// owedTo is the handoff, not judged yet, of the request to which the page was handed
+// out.
+func (o *oracle) owedTo(f *lifecycle.Fact, p piece) *handoff {
+	r := p.page.gen.holder
+	if r == nil || r.room == nil || p.page.ref(r) == nil {
+		return nil
+	}
+	for _, h := range r.room.handoffs {
+		if h.receiver == f.Inst && !h.judged {
+			return h
+		}
+	}
+	return nil
 }
 
 // oneOf: if two requests could own a write, it belongs to neither.
@@ -280,10 +300,11 @@ func (o *oracle) takes(t *transfer) *request {
 }
 
 // aims reports whether a transfer targets a page, of whatever generation; or,
-// for a staging buffer, its pool. Where the receiver need not say its starts,
-// the pages of its request are the targets.
+// for a staging buffer, its pool. Where the receiver need not say its starts, or has
+// said none, the pages of its request are the targets.
 func (o *oracle) aims(t *transfer, p piece) bool {
-	if r := o.takes(t); !t.received && r != nil && !p.pool.inst.promises(p.pool, lifecycle.TransferStarted) {
+	unsaid := !p.pool.inst.promises(p.pool, lifecycle.TransferStarted) || !t.handoff().receiverSide()
+	if r := o.takes(t); !t.received && r != nil && unsaid {
 		return p.page != nil && (same(p.page.gen.holder, r) && p.page.ref(r) != nil || p.page.broughtBy(t)) || p.page == nil && len(r.given[p.pool]) > 0
 	}
 	return slices.ContainsFunc(t.targets, func(g *generation) bool {
