@@ -66,6 +66,16 @@ func start(t *testing.T, path string, match ...string) *probe.Child {
 	return p
 }
 
+// Promise: the probe links no C, with which rights cannot be dropped on all threads at
+// once. A package that imports net is enough to lose that.
+func TestTheProbeLinksNoC(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if .CgoFiles}}{{.ImportPath}}{{end}}", ".").Output()
+	must(t, err)
+	if linked := strings.Fields(string(out)); len(linked) > 0 {
+		t.Errorf("%v would be linked with C", linked)
+	}
+}
+
 // Promise: once it watches, every thread of the probe has the rights that README.md
 // says are kept, and can get no others; and it listens nowhere.
 func TestOnlyTheRightsThatAreSaidAreKept(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
+	"github.com/kvwitness/kvwitness/sidecar/probe/guest"
 	"github.com/kvwitness/kvwitness/sidecar/source/proven"
 )
 
@@ -149,7 +150,7 @@ type running interface {
 // start starts a probe, or waits for one that something else starts.
 func (w *witness) start(ctx context.Context) (running, error) {
 	if w.socket != "" {
-		return probe.Await(ctx, w.socket)
+		return guest.Await(ctx, w.socket)
 	}
 	path, err := probe.Find()
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/sidecar/beside"
+	"github.com/kvwitness/kvwitness/sidecar/beside/listen"
 )
 
 // Command is the name of the helper's executable.
@@ -97,7 +98,7 @@ func Start(c StartConfig) (*Child, error) {
 // Await waits for a helper that something else starts (kvwitness-nvml --connect), at the
 // socket of c. It ends with Close, or when whoever started it ends it.
 func Await(ctx context.Context, c StartConfig) (*Child, error) {
-	conn, err := beside.Accept(ctx, c.Socket)
+	conn, err := listen.Accept(ctx, c.Socket)
 	if err != nil {
 		return nil, err
 	}

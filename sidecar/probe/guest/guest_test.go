@@ -1,4 +1,4 @@
-package probe
+package guest
 
 import (
 	"io"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/kvwitness/kvwitness/sidecar/probe"
 )
 
 // Promise: a probe that something else started is taken at its socket, and ends when it
@@ -23,9 +25,9 @@ func TestAProbeOfElsewhereIsTaken(t *testing.T) {
 			ended <- err
 			return
 		}
-		w := NewWriter(conn)
+		w := probe.NewWriter(conn)
 		must(t, w.Hello())
-		must(t, w.Frame(Problem, []byte("it is dark")))
+		must(t, w.Frame(probe.Problem, []byte("it is dark")))
 		must(t, w.Flush())
 		_, err = conn.Read(make([]byte, 1))
 		ended <- err
@@ -34,11 +36,18 @@ func TestAProbeOfElsewhereIsTaken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k, text, err := g.Next(); k != Problem || string(text) != "it is dark" || err != nil {
+	if k, text, err := g.Next(); k != probe.Problem || string(text) != "it is dark" || err != nil {
 		t.Errorf("%v %q %v", k, text, err)
 	}
 	must(t, g.Close())
 	if err := <-ended; err != io.EOF {
 		t.Errorf("it ends by %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
 	}
 }

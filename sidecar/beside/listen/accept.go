@@ -1,4 +1,10 @@
-package beside
+// Package listen waits for a helper that something else starts, as in a container of
+// its own, and that connects.
+//
+// It imports net, which may link C: helpers that drop rights on all threads must not
+// import it. It promises: who is neither root nor the sidecar's own user is not let in;
+// waiting ends with its context.
+package listen
 
 import (
 	"context"
