@@ -278,6 +278,9 @@ func (o *oracle) start(e *entry, misnames bool) {
 // receiver is over (R15).
 func (o *oracle) roomToStart(e *entry) *room {
 	if !o.startsAnew(e) {
+		if req := o.inst(e.Inst).find(e.Req); req != nil && req.room != nil && req.room.id == e.Room {
+			return req.room // as it was when the request came
+		}
 		return o.room(e.Room)
 	}
 	r := o.newRoom(e.Room)
