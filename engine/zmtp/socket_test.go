@@ -125,7 +125,7 @@ func TestASlowSubscriberIsCountedAndThenDropped(t *testing.T) {
 	var mu sync.Mutex
 	var down error
 	pub, at := bindPub(t, Config{
-		SendMessages: 100, WriteTimeout: 300 * time.Millisecond,
+		SendMessages: 100, WriteTimeout: 3 * time.Second,
 		Observe: func(e PeerEvent) {
 			if e.Kind == PeerDown {
 				mu.Lock()

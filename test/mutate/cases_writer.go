@@ -12,6 +12,14 @@ var casesWriter = []mutant{
 		new: ``,
 	},
 	{
+		rule: "case-08", clause: "unheard-owed", file: "writer.go",
+		off: "bytes of a transfer whose start nobody saw may be what their page was owed",
+		old: `	if owed != nil {
+		l.blur(owed)
+	}`,
+		new: ``,
+	},
+	{
 		rule: "case-07", clause: "posted-there", file: "coverage.go",
 		off: "a completion settles only what was posted into its page",
 		old: `n = t.unposted(n)
