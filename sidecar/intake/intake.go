@@ -12,8 +12,8 @@ import (
 // Bounds of what sources may do to each other.
 const (
 	// DefaultSlack is the delay with which facts are expected at least: engines
-	// tell what happened at the end of each step, or within two milliseconds.
-	DefaultSlack = 2 * time.Millisecond
+	// tell what happened in turns of two milliseconds.
+	DefaultSlack = 3 * time.Millisecond
 	// FirstDelay is expected of a source of which nothing is known yet.
 	FirstDelay = 10 * time.Millisecond
 	// MaxDelay is the longest delay that is waited for.
@@ -130,7 +130,7 @@ func (in *Intake) Take(each func(*lifecycle.Fact)) (low int64, more bool) {
 
 // Overslept tells that the caller of Take woke so much later than it wanted to.
 func (in *Intake) Overslept(by time.Duration) {
-	in.slack = max(in.slack, min(by*3/2, MaxDelay).Nanoseconds())
+	in.slack = max(in.slack, min(2*by, MaxDelay).Nanoseconds())
 }
 
 // reached is the least that the sources have reached at now.

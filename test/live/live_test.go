@@ -156,7 +156,7 @@ func TestAKilledDemoLeavesNothingRunning(t *testing.T) {
 	}
 	_ = demo.Process.Kill()
 	_ = demo.Wait()
-	if len(urls) != 4 || strings.Count(rows.String(), `"wrong":null`) != 4 {
+	if len(urls) != 4 || strings.Count(rows.String(), `"wrong":null`) != 5 {
 		t.Fatalf("addresses %v of what is left running, rows\n%s", urls, rows.String())
 	}
 	err = Await("nobody listens any more", func() bool {
