@@ -84,7 +84,10 @@ func TestHostileAskersCostNothingButTheirAnswer(t *testing.T) {
 		t.Fatal("events were lost for the sake of strangers")
 	}
 	settle(t, p)
-	if n := len(p.server.busy); n > MaxAnswers {
+	p.server.mu.Lock()
+	n := len(p.server.busy)
+	p.server.mu.Unlock()
+	if n > MaxAnswers {
 		t.Fatalf("%d are answered at once", n)
 	}
 }
