@@ -218,9 +218,12 @@ func (l *link) cut(pieces []transfer.Piece) (out []slice, err error) {
 // more, and waits for what is under way. With an error look whether the link is
 // intact.
 func (l *link) run(ctx context.Context, slices []slice) error {
-	for len(slices) > 0 || l.posted > l.done {
-		if len(slices) > 0 && ctx.Err() != nil {
+	for {
+		if ctx.Err() != nil {
 			slices = nil
+		}
+		if len(slices) == 0 && l.posted == l.done {
+			break
 		}
 		n := min(len(slices), chain, Depth-int(l.posted-l.done))
 		if n == chain || n > 0 && n == len(slices) {

@@ -57,10 +57,11 @@ func (w *world) ctx() context.Context {
 func (w *world) hold() (release func()) {
 	w.t.Helper()
 	must(w.t, w.w.Write(w.ctx(), transfer.Piece{Source: []byte{0}, Remote: w.at(0)}))
+	_ = os.Remove(filepath.Join(stubs, "held")) // of an earlier hold, or not there
 	return tell(w.t, "hold", 1)
 }
 
-// isHeld waits until it was given something.
+// isHeld waits until it was given something since it holds.
 func (w *world) isHeld() {
 	w.t.Helper()
 	path := filepath.Join(stubs, "held")
@@ -161,6 +162,28 @@ func TestACancelledTransferHasDrained(t *testing.T) {
 		t.Error("bytes arrived after the transfer was said to be drained")
 	}
 	must(t, w.w.Write(w.ctx(), transfer.Piece{Source: []byte("on"), Remote: w.at(0)}))
+}
+
+// Promise: a transfer that is cancelled when nothing of it is under way ends at once.
+func TestACancellationBetweenWritesEndsAtOnce(t *testing.T) {
+	w := newWorld(t)
+	must(t, w.w.Write(w.ctx(), transfer.Piece{Source: []byte{0}, Remote: w.at(0)}))
+	l := w.w.(*writer).link
+	slices, err := l.cut([]transfer.Piece{{Source: make([]byte, len(w.a)), Remote: w.at(0)}})
+	must(t, err)
+	ctx, cancel := context.WithCancel(w.ctx())
+	cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- l.run(ctx, slices) }()
+	select {
+	case err := <-ended:
+		if !errors.Is(err, context.Canceled) || !l.intact() {
+			t.Errorf("%v", err)
+		}
+	case <-time.After(stallTimeout / 2):
+		t.Error("it waits for a write that was never posted")
+		must(t, <-ended)
+	}
 }
 
 // Promise: an error of the NIC fails the transfer, what is behind it is flushed and
