@@ -1,9 +1,12 @@
 package demo
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kvwitness/kvwitness/engine/model"
 )
 
 func finding(kind, room string, delay float64, exposed ...party) (f found) {
@@ -52,6 +55,39 @@ func TestARowSumsUpItsFindings(t *testing.T) {
 	}
 	if r.after() != "6.0 ms" || r.exposed() != "req 1 of 01234567…" || r.kinds() != "capacity_inversion short_handoff stale_read" {
 		t.Errorf("%s, %s, %s", r.after(), r.exposed(), r.kinds())
+	}
+}
+
+// Promise: whatever secrets are drawn, A is answered with its own, and what decode
+// then finds in its pages gives it away to B.
+func TestEverySecretCanLeak(t *testing.T) {
+	const prompt = 200 // of A
+	unwritten := func(n int) (all []model.Token) {
+		for i := range n {
+			all = append(all, -1-model.Token(i))
+		}
+		return all
+	}
+	for _, written := range []int{prompt, pageTokens} { // all of it, and a liar's page
+		for range 3000 {
+			a := newTenants("a", "b", "c")[0]
+			pages := model.Encode(bytes.Repeat([]byte("-"+question+a.secret+"\n"), prompt))[:prompt]
+			first, _ := model.ExpectTokens(pages, 1)
+			pages = append(append(pages[:written:written], unwritten(prompt-written)...), first...)
+			answer, _ := model.ExpectTokens(pages, contextTokens-prompt-1)
+			if pages = append(pages, answer...); len(pages) != contextTokens {
+				t.Fatalf("secret %q: A is answered %d tokens", a.secret, len(pages)-prompt)
+			}
+			if !strings.Contains(string(model.Decode(pages[prompt:])), a.secret) {
+				t.Fatalf("secret %q: A is answered %q", a.secret, model.Decode(pages[prompt:]))
+			}
+			b := model.Encode([]byte(strings.Repeat(filler, promptTokens-len(question)) + question))
+			first, _ = model.ExpectTokens(b, 1)
+			seen := append(append(b[:pageTokens:pageTokens], pages[pageTokens:promptTokens]...), first...)
+			if answer, _ = model.ExpectTokens(seen, answerTokens-1); !leaks(string(model.Decode(answer)), a.secret) {
+				t.Fatalf("secret %q, %d tokens of A's prompt written: B is answered %q", a.secret, written, model.Decode(answer))
+			}
+		}
 	}
 }
 

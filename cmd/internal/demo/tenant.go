@@ -15,10 +15,12 @@ type tenant struct{ name, key, secret string }
 const secretWords = 4
 
 // lexicon is what secrets are made of: words of their own, so that a model that was
-// trained on text repeats them as it repeats any.
-var lexicon = strings.Fields(`amber anchor bamboo canyon cedar comet copper coral falcon fennel garnet ginger
-	harbor hazel indigo ivory jasmine juniper lantern lemon magnet maple marble meadow nutmeg olive orchid
-	otter pepper pigeon quartz rabbit raven saffron silver sparrow thunder tulip velvet violet walnut willow`)
+// trained on text repeats them as it repeats any. No two begin alike: the built-in
+// model follows its last six letters, and where two words of a secret have those in
+// common with the space between it goes round in a circle. None has an s: an answer
+// that goes on in somebody's pages after the s of "secret" would begin in the secret.
+var lexicon = strings.Fields(`amber bamboo comet dahlia ebony falcon garnet hazel indigo juniper kiwi lemon
+	marble nutmeg orchid pepper quartz raven tulip umbrella violet walnut yellow zebra`)
 
 // newTenants draws keys and secrets; no word is in two of them.
 func newTenants(names ...string) (all []tenant) {
