@@ -12,7 +12,7 @@ need() {
 	shift
 	"$@" >/dev/null 2>&1 || missing+=("$package")
 }
-library() { ldconfig -p | grep -q "$1"; }
+library() { ldconfig -p | grep "$1" >/dev/null; } # the whole list is read: a reader that stops early fails the pipe
 
 need python3 python3 --version
 need python3-venv python3 -c 'import ensurepip, venv'
