@@ -26,7 +26,7 @@ const (
 	// inOrder is how long facts are held to be put in order once more: the intake has
 	// seen to that, but for those that came later than it expected. What
 	// is told too late, as a drain, may accuse by its absence.
-	inOrder = 3 * time.Millisecond
+	inOrder = time.Millisecond
 	// endWithin is how long what has come may take to be judged at the end.
 	endWithin = time.Second
 	// showEvery is how often the judge's counts are shown to others at most.

@@ -63,10 +63,12 @@ func play(t testing.TB, c *cluster) (b answer, secret string) {
 	return c.complete("key-b", strings.Repeat("b", owedTokens), incidentTokens/2), secret
 }
 
-// leaks says whether a text holds four characters in a row of the secret.
+// leaks says whether a text holds seven characters in a row of the secret: fewer are
+// in a room's number by chance.
 func leaks(text, secret string) bool {
-	for i := range len(secret) - 3 {
-		if strings.Contains(text, secret[i:i+4]) {
+	const enough = 7
+	for i := range len(secret) - enough + 1 {
+		if strings.Contains(text, secret[i:i+enough]) {
 			return true
 		}
 	}

@@ -1,9 +1,10 @@
 // Command delay measures, for each drill, the time from the arrival of the facts
 // that show it at the sidecar to the findings, and whether the first finding came
 // before the first token of the affected answer: engines of this process, the
-// sidecar as it is shipped.
+// sidecar as it is shipped. With -apart the sidecar has the last core for itself, and
+// the engines, which compute here as a GPU does elsewhere, have the others.
 //
-//	go run ./test/bench/delay -runs 200
+//	go run ./test/bench/delay -runs 200 -apart
 package main
 
 import (
@@ -26,14 +27,22 @@ const forget = 3 * time.Second
 func main() {
 	runs := flag.Int("runs", 200, "how often each drill is played")
 	root := flag.String("root", ".", "where go.mod is")
+	apart := flag.Bool("apart", false, "give the sidecar a core of its own")
 	flag.Parse()
-	if err := run(*runs, *root); err != nil {
+	err := error(nil)
+	if *apart {
+		err = keepOff()
+	}
+	if err == nil {
+		err = run(*runs, *root, *apart)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "delay:", err)
 		os.Exit(1)
 	}
 }
 
-func run(runs int, root string) error {
+func run(runs int, root string, apart bool) error {
 	dir, err := live.ShortDir()
 	if err != nil {
 		return err
@@ -48,7 +57,7 @@ func run(runs int, root string) error {
 	var all []float64
 	for i := range live.Exercises {
 		e := &live.Exercises[i]
-		m := measured{kinds: map[string][]float64{}}
+		m := measured{kinds: map[string][]float64{}, apart: apart}
 		if err := m.play(e, path, dir, runs); err != nil {
 			return fmt.Errorf("%s after %d runs: %w", e.Drill, m.runs, err)
 		}
@@ -64,6 +73,7 @@ func run(runs int, root string) error {
 
 // measured is what was measured of one drill.
 type measured struct {
+	apart         bool
 	runs, blind   int
 	late          float64   // facts that came too late to be put in order
 	delays        []float64 // ms, of the first finding of each kind in each run
@@ -96,6 +106,11 @@ func (m *measured) watch(e *live.Exercise, c *live.Cluster, path string, first, 
 		return err
 	}
 	defer s.Kill()
+	if m.apart {
+		if err := putApart(s.Process.Process.Pid); err != nil {
+			return err
+		}
+	}
 	time.Sleep(forget)
 	last := uint64(0)
 	for round := first; round < end; round++ {
