@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,6 +15,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/model/llama"
 	"github.com/kvwitness/kvwitness/engine/process"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
 )
@@ -62,6 +65,10 @@ func serve(ctx context.Context, s *config.Serve) error {
 	if err != nil {
 		return err
 	}
+	if s.Config.Profiles, err = profiles(s); err != nil {
+		return errors.Join(err, m.Close())
+	}
+	defer s.Config.Profiles.Close(profilesTimeout)
 	p, err := process.Start(ctx, s.Config)
 	if err != nil {
 		return errors.Join(err, m.Close())
@@ -75,6 +82,19 @@ func serve(ctx context.Context, s *config.Serve) error {
 	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.StopTimeout)
 	defer cancel()
 	return errors.Join(p.Stop(stopCtx), m.Close())
+}
+
+// profilesTimeout bounds how long the last profiles may take.
+const profilesTimeout = 2 * time.Second
+
+// profiles begins to take profiles of this process, where it is told to.
+func profiles(s *config.Serve) (*profile.Profiler, error) {
+	node, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name this node in profiles: %w", err)
+	}
+	s.Profiles.Role, s.Profiles.Node = s.Worker.Role.String(), node
+	return profile.Start(s.Profiles)
 }
 
 // openModel reads the model that is served and names it. It is closed after the

@@ -22,6 +22,7 @@ var (
 	limitDesc   = describe("context_tokens", "The effective context.")
 	poolDesc    = describe("max_total_num_tokens", "Tokens that the pool can hold.")
 	faultDesc   = describe("page_tag_faults_total", "Pages that a forward pass found not to be what a block table took them for.")
+	uploadDesc  = describe("profile_uploads_total", "Profiles of this process that were sent to Pyroscope, or were not.", "outcome")
 	countDescs  = map[string]*prometheus.Desc{
 		"submitted": describe("requests_submitted_total", "Requests that came to the scheduler."),
 		"rejected":  describe("requests_rejected_total", "Requests that were rejected at the door."),
@@ -47,7 +48,7 @@ func (s *Server) register(r *prometheus.Registry) {
 type collector Server
 
 func (c *collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{pagesDesc, queueDesc, ranDesc, stoppedDesc, onDesc, drillDesc, limitDesc, poolDesc, faultDesc} {
+	for _, d := range []*prometheus.Desc{pagesDesc, queueDesc, ranDesc, stoppedDesc, onDesc, drillDesc, limitDesc, poolDesc, faultDesc, uploadDesc} {
 		out <- d
 	}
 	for _, d := range countDescs {
@@ -62,6 +63,10 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	if err != nil {
 		out <- prometheus.NewInvalidMetric(limitDesc, err)
 		return
+	}
+	uploads := s.cfg.Profiles.Stats()
+	for outcome, n := range map[string]uint64{"sent": uploads.Sent, "failed": uploads.Failed, "dropped": uploads.Dropped} {
+		out <- prometheus.MustNewConstMetric(uploadDesc, prometheus.CounterValue, float64(n), outcome)
 	}
 	out <- prometheus.MustNewConstMetric(faultDesc, prometheus.CounterValue, float64(s.worker.TagFaults()))
 	for _, m := range all {

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/worker"
 )
@@ -35,7 +36,9 @@ type Config struct {
 	Prefills func() []string
 	// Events is the endpoint at which lifecycle events are published; empty: none.
 	Events string
-	Log    *slog.Logger
+	// Profiles are those whose uploads are counted; nil: none are taken.
+	Profiles *profile.Profiler
+	Log      *slog.Logger
 }
 
 // Server serves one engine.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/process"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/transfer/verbs"
 	"github.com/kvwitness/kvwitness/kernels/reference"
@@ -20,6 +21,7 @@ type Serve struct {
 	KeyFile     string
 	StopTimeout time.Duration
 	Events      Events
+	Profiles    profile.Config
 	Log         Log
 }
 
@@ -107,6 +109,8 @@ func (s *Serve) Table() Table {
 		duration("transfer-timeout", "30s", "how long a handoff may make no progress", &w.TransferTimeout),
 		duration("drain-timeout", "30s", "how long released pages may wait for their writers", &w.DrainTimeout),
 		duration("stop-timeout", "30s", "how long a graceful stop may take", &s.StopTimeout),
+		text("profiles", "", "address of a Pyroscope server for profiles of this process; empty: none are taken", &s.Profiles.URL),
+		text("profiles-token-file", "", "file with the token to show to the Pyroscope server; empty: none", &s.Profiles.TokenFile),
 	}
 	return append(append(append(t, s.drills()...), s.Events.table()...), s.Log.table()...)
 }

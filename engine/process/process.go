@@ -19,6 +19,7 @@ import (
 	"github.com/kvwitness/kvwitness/engine/api"
 	"github.com/kvwitness/kvwitness/engine/control"
 	"github.com/kvwitness/kvwitness/engine/lifecycle/publish"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/engine/transfer/verbs"
 	"github.com/kvwitness/kvwitness/engine/worker"
@@ -43,7 +44,9 @@ type Config struct {
 	// Witness makes the one that hears of the lifecycle, given the instance's name
 	// and the endpoint to say in server_info; nil: nobody does.
 	Witness func(instance string) (Witness, error)
-	Log     *slog.Logger
+	// Profiles are those of this process; nil: none are taken.
+	Profiles *profile.Profiler
+	Log      *slog.Logger
 }
 
 // Witness hears of the lifecycle of requests and pages.
@@ -83,7 +86,7 @@ func Start(ctx context.Context, c Config) (*Process, error) {
 		return nil, fmt.Errorf("listen for requests: %w", err)
 	}
 	p := &Process{url: "http://" + l.Addr().String(), done: make(chan struct{})}
-	a := api.Config{Keys: c.Keys, Model: c.Model, Log: c.Log}
+	a := api.Config{Keys: c.Keys, Model: c.Model, Profiles: c.Profiles, Log: c.Log}
 	if err := p.open(ctx, c, &a, l.Addr().(*net.TCPAddr).Port); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -7,7 +7,7 @@
 // peers.
 //
 // It imports the engine's packages below it and golang.org/x/sys/unix for the
-// node's clock; no HTTP, no sockets. It promises:
+// node's clock; engine/profile for the names of its phases; no HTTP, no sockets. It promises:
 //   - each answer gets its tokens in order, and one end;
 //   - text of a token is handed out only after the scheduler took the token in, so
 //     that a page fault withholds it;

@@ -6,11 +6,13 @@ import (
 	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
 	"github.com/kvwitness/kvwitness/engine/model"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
 
 // compute carries out the launched passes.
 func (w *Worker) compute() {
+	profile.Phase("forward")
 	defer w.done.Done()
 	var results []backend.Result
 	for l := range w.launches {

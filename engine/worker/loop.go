@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/kvcache"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 )
 
@@ -21,6 +22,7 @@ func pause(ctx context.Context) error {
 
 // own runs the scheduler until the worker is closed.
 func (w *Worker) own() {
+	profile.Phase("schedule")
 	defer w.done.Done()
 	defer close(w.launches)
 	timer := time.NewTimer(time.Hour)

@@ -14,18 +14,15 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/credentials"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
-	"github.com/kvwitness/kvwitness/sidecar/profile"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/web"
 )
 
 // keep begins what is made of findings beside the judge: evidence, alerts and what
 // pages show. version is that of this program.
 func (d *Daemon) keep(s *config.Sidecar, version string) error {
-	token, err := readToken(s.ProfilesToken)
-	if err != nil {
-		return err
-	}
-	if d.prof, err = profile.Start(profile.Config{URL: s.Profiles, Token: token, Role: "sidecar", Node: d.node}); err != nil {
+	var err error
+	if d.prof, err = profile.Start(profile.Config{URL: s.Profiles, TokenFile: s.ProfilesToken, Role: "sidecar", Node: d.node}); err != nil {
 		return err
 	}
 	pusher, err := pusherOf(&s.Alerts, d.node)

@@ -13,7 +13,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
-	"github.com/kvwitness/kvwitness/sidecar/profile"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 )

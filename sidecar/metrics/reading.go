@@ -9,7 +9,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/peer"
-	"github.com/kvwitness/kvwitness/sidecar/profile"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"

@@ -2,16 +2,18 @@
 // where its CPU time and its memory go, by role and phase. It is off unless an address
 // is configured.
 //
-// It imports github.com/grafana/pyroscope-go. It promises: no variable of the
+// It imports github.com/grafana/pyroscope-go, and is for engines and sidecars alike. It promises: no variable of the
 // environment sends profiles elsewhere; what is sent, fails or is dropped is counted;
 // Close does not wait longer than it is told; a profile holds names of functions,
 // roles and phases, and nothing of what is processed.
 package profile
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -26,19 +28,22 @@ import (
 // adhoc is the variable by which pyroscope-go lets the environment have the address.
 const adhoc = "PYROSCOPE_ADHOC_SERVER_ADDRESS"
 
-// timeout bounds one upload.
-const timeout = 10 * time.Second
+// timeout bounds one upload, maxToken the file of the token.
+const (
+	timeout  = 10 * time.Second
+	maxToken = 4096
+)
 
 // Every is how often profiles are sent.
 const Every = 15 * time.Second
 
 // Config says where profiles go, and whose they are.
 type Config struct {
-	URL   string // of the server; empty: none are taken
-	Token string // to show to it; empty: none
-	Role  string // sidecar
-	Node  string
-	Every time.Duration // 0: Every
+	URL       string // of the server; empty: none are taken
+	TokenFile string // with the token to show to it; empty: none
+	Role      string // sidecar, or the role of an engine
+	Node      string
+	Every     time.Duration // 0: Every
 }
 
 // Stats counts uploads.
@@ -68,9 +73,9 @@ func Start(cfg Config) (*Profiler, error) {
 	p := &Profiler{client: http.Client{Timeout: timeout, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return errors.New("it sends on to elsewhere")
 	}}}
-	header := map[string]string{}
-	if cfg.Token != "" {
-		header["Authorization"] = "Bearer " + cfg.Token
+	header, err := authorization(cfg.TokenFile)
+	if err != nil {
+		return nil, fmt.Errorf("send profiles: %w", err)
 	}
 	if cfg.Every == 0 {
 		cfg.Every = Every
@@ -84,6 +89,26 @@ func Start(cfg Config) (*Profiler, error) {
 		return nil, fmt.Errorf("send profiles: %w", err)
 	}
 	return p, nil
+}
+
+// authorization is the header that shows the token of a file.
+func authorization(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	in, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, maxToken))
+	if err != nil {
+		return nil, fmt.Errorf("read the token: %w", err)
+	}
+	if text = bytes.TrimSpace(text); len(text) == 0 {
+		return nil, fmt.Errorf("read the token: %s is empty", path)
+	}
+	return map[string]string{"Authorization": "Bearer " + string(text)}, nil
 }
 
 // Phase names what the goroutine does from now on, in the profiles of its CPU time.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -90,7 +92,11 @@ func (s *server) await(t *testing.T, what string, done func() bool) {
 func TestProfilesComeWithRoleAndPhase(t *testing.T) {
 	s, elsewhere := newServer(t), newServer(t)
 	t.Setenv(adhoc, elsewhere.URL)
-	p, err := Start(Config{URL: s.URL, Token: "secret", Role: "sidecar", Node: "node-a", Every: time.Second})
+	secret := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(secret, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(Config{URL: s.URL, TokenFile: secret, Role: "sidecar", Node: "node-a", Every: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +158,15 @@ func TestWithoutAnAddressNothingIsTaken(t *testing.T) {
 	for _, at := range []string{"pyroscope:4040", "file:///x", "http://"} {
 		if _, err := Start(Config{URL: at}); err == nil {
 			t.Errorf("%s is taken", at)
+		}
+	}
+	empty := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(empty, []byte(" \n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, token := range []string{empty, empty + ".not"} {
+		if _, err := Start(Config{URL: "http://127.0.0.1:1", TokenFile: token}); err == nil {
+			t.Errorf("a token of %s is taken", token)
 		}
 	}
 }
