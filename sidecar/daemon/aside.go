@@ -7,11 +7,11 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/alert"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
-	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/web"
 )
 

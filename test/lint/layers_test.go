@@ -7,7 +7,7 @@ import (
 )
 
 // both are the packages that engines and sidecar share; see DESIGN section 4.
-var both = []string{"engine/lifecycle", "engine/lifecycle/stream", "engine/lifecycle/subscribe", "engine/zmtp", "engine/pdwire"}
+var both = []string{"engine/lifecycle", "engine/lifecycle/stream", "engine/lifecycle/subscribe", "engine/zmtp", "engine/pdwire", "engine/profile"}
 
 // The witness must not depend on what it witnesses.
 func TestNothingImportsAgainstTheLayers(t *testing.T) {
