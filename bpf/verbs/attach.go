@@ -5,9 +5,9 @@ package verbs
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/kvwitness/kvwitness/bpf/target"
+	"github.com/kvwitness/kvwitness/bpf/uprobe"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
@@ -19,53 +19,28 @@ var (
 	ErrAbused      = errors.New("what it named before as post_send was none")
 )
 
-// function is one that libibverbs or a provider exports. Old and new programs are
-// bound to different versions of a name, so each is looked up by version.
-type function struct {
-	name, version string
-	needed        bool   // without it nothing is seen
-	entry, exit   string // programs
-}
-
 // functions are what is attached to in libibverbs. ibv_reg_mr and
 // ibv_reg_mr_iova jump to ibv_reg_mr_iova2, and both ways to open a device pass
 // verbs_open_device. The version of the private one names the ABI (34 in Debian
-// 12), so it is taken whatever it is.
-var functions = []function{
-	{"verbs_open_device", "", true, "", probeProgOpened},
-	{"ibv_modify_qp", "IBVERBS_1.1", true, probeProgModifyQp, ""},
-	{"ibv_reg_mr_iova2", "IBVERBS_1.8", false, probeProgRegMr, probeProgRegMrDone},
-	{"ibv_reg_dmabuf_mr", "IBVERBS_1.12", false, probeProgRegDmabufMr, probeProgRegMrDone},
-	{"ibv_dereg_mr", "IBVERBS_1.1", false, probeProgDeregMr, ""},
-	{"ibv_destroy_qp", "IBVERBS_1.1", false, probeProgDestroyQp, ""},
-	{"ibv_close_device", "IBVERBS_1.1", false, probeProgClosed, ""},
-	{"ibv_qp_to_qp_ex", "IBVERBS_1.6", false, "", probeProgExtendedQp},
+// 12), so it is taken whatever it is. Old and new programs are bound to different
+// versions of a name, so each is looked up by version.
+var functions = []uprobe.Function{
+	{Name: "verbs_open_device", Needed: true, Exit: probeProgOpened},
+	{Name: "ibv_modify_qp", Version: "IBVERBS_1.1", Needed: true, Entry: probeProgModifyQp},
+	{Name: "ibv_reg_mr_iova2", Version: "IBVERBS_1.8", Entry: probeProgRegMr, Exit: probeProgRegMrDone},
+	{Name: "ibv_reg_dmabuf_mr", Version: "IBVERBS_1.12", Entry: probeProgRegDmabufMr, Exit: probeProgRegMrDone},
+	{Name: "ibv_dereg_mr", Version: "IBVERBS_1.1", Entry: probeProgDeregMr},
+	{Name: "ibv_destroy_qp", Version: "IBVERBS_1.1", Entry: probeProgDestroyQp},
+	{Name: "ibv_close_device", Version: "IBVERBS_1.1", Entry: probeProgClosed},
+	{Name: "ibv_qp_to_qp_ex", Version: "IBVERBS_1.6", Exit: probeProgExtendedQp},
 }
 
 // bypasses are what providers export to those who ring doorbells themselves (UCX
 // with rc_x or dc_x does): what they then write goes by unseen.
-var bypasses = []function{
-	{"mlx5dv_init_obj", "", false, probeProgDirectObject, ""},
-	{"mlx4dv_init_obj", "", false, probeProgDirectObject, ""},
-	{"mlx5dv_devx_obj_create", "", false, probeProgDevxObject, ""},
-}
-
-// libraries are the mappings of libibverbs, one for each file.
-func libraries(maps []target.Mapping) []target.Mapping {
-	var all []target.Mapping
-	for _, m := range maps {
-		if !m.Executable || !target.IsVerbs(m.Path) {
-			continue
-		}
-		known := false
-		for _, o := range all {
-			known = known || o.SameFile(m)
-		}
-		if !known {
-			all = append(all, m)
-		}
-	}
-	return all
+var bypasses = []uprobe.Function{
+	{Name: "mlx5dv_init_obj", Entry: probeProgDirectObject},
+	{Name: "mlx4dv_init_obj", Entry: probeProgDirectObject},
+	{Name: "mlx5dv_devx_obj_create", Entry: probeProgDevxObject},
 }
 
 // Watch attaches to libibverbs as a process has it mapped, and returns since when
@@ -76,67 +51,21 @@ func (p *Probe) Watch(pid int) (since int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	all := libraries(maps)
-	for _, m := range all {
-		now, known := p.mapped(m)
-		if !known {
-			if now, err = p.AttachLibrary(m.File(pid)); err != nil {
-				return since, fmt.Errorf("process %d, %s: %w", pid, m.Path, err)
-			}
-			p.note(m, now)
-		}
-		since = max(since, now)
+	since, n, err := p.sites.Each(pid, maps, func(m target.Mapping) bool { return target.IsVerbs(m.Path) }, p.AttachLibrary)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
 	}
-	if len(all) == 0 {
-		return 0, fmt.Errorf("process %d: %w", pid, ErrNoVerbs)
-	}
-	return since, nil
-}
-
-// mapped is since when a library is attached to that some process had mapped: to
-// read the file again for each that has would cost more than all the rest.
-func (p *Probe) mapped(m target.Mapping) (since int64, known bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	since, known = p.libraries[mapping{m.Dev, m.Inode}]
-	return since, known
-}
-
-func (p *Probe) note(m target.Mapping, since int64) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.libraries) >= MaxObjects {
-		clear(p.libraries)
-	}
-	p.libraries[mapping{m.Dev, m.Inode}] = since
+	return since, err
 }
 
 // AttachLibrary attaches to a libibverbs, whoever has it mapped now or later.
 func (p *Probe) AttachLibrary(path string) (since int64, err error) {
-	l, err := open(path, target.IsVerbs)
+	l, err := uprobe.OpenLibrary(path, target.IsVerbs)
 	if err != nil {
 		return 0, err
 	}
-	defer l.file.Close()
-	return p.attachExports(l, functions)
-}
-
-func (p *Probe) attachExports(l *library, all []function) (since int64, err error) {
-	for _, f := range all {
-		offset, err := l.object.Symbol(f.name, f.version)
-		if err != nil {
-			if f.needed {
-				return since, err
-			}
-			continue
-		}
-		now, err := p.on(l, offset, f.name, f.entry, f.exit)
-		if err != nil {
-			return since, err
-		}
-		since = max(since, now)
-	}
-	return since, nil
+	defer l.Close()
+	return p.sites.Exports(l, functions)
 }
 
 // AttachContext attaches to post_send (and poll_cq, if wanted) of a context's
@@ -148,7 +77,7 @@ func (p *Probe) AttachContext(c source.Context) (since int64, err error) {
 	if !c.Known {
 		return 0, fmt.Errorf("process %d, context %#x: %w", c.PID, c.Context, ErrLayout)
 	}
-	if p.opts.Completions {
+	if p.completions {
 		if since, err = p.attachAddress(int(c.PID), c.PollCQ, "poll_cq", probeProgPollCq, probeProgPollCqDone); err != nil {
 			return 0, err
 		}
@@ -199,57 +128,31 @@ func (p *Probe) attachAddress(pid int, addr uint64, role, entry, exit string) (s
 	if err != nil {
 		return 0, fmt.Errorf("process %d, %s at %#x: %w", pid, role, addr, err)
 	}
-	defer l.file.Close()
-	around, err := p.attachExports(l, bypasses)
+	defer l.Close()
+	around, err := p.sites.Exports(l, bypasses)
 	if err != nil {
 		return 0, err
 	}
-	since, err = p.on(l, offset, role, entry, exit)
+	since, err = p.sites.Attach(l, offset, role, entry, exit)
+	if errors.Is(err, uprobe.ErrRefused) {
+		err = ErrAbused
+	}
 	return max(since, around), err
 }
 
 // provider opens the file of a provider, and finds the offset of its function. The
 // caller closes the file.
-func provider(pid int, maps []target.Mapping, addr uint64) (l *library, offset uint64, err error) {
+func provider(pid int, maps []target.Mapping, addr uint64) (l *uprobe.Library, offset uint64, err error) {
 	m, found := target.At(maps, addr)
 	if !found || !m.Executable || !target.IsProvider(m.Path) {
 		return nil, 0, ErrNotProvider
 	}
-	if l, err = open(m.File(pid), target.IsProvider); err != nil {
+	if l, err = uprobe.OpenLibrary(m.File(pid), target.IsProvider); err != nil {
 		return nil, 0, err
 	}
 	offset = addr - m.Start + m.Offset
-	if !l.object.Starts(offset) {
-		return nil, 0, errors.Join(target.ErrNotAFunction, l.file.Close())
+	if !l.Object.Starts(offset) {
+		return nil, 0, errors.Join(target.ErrNotAFunction, l.Close())
 	}
 	return l, offset, nil
-}
-
-// library is an open file: what is looked at and what is attached to is the same,
-// whatever the process maps meanwhile.
-type library struct {
-	object *target.Object
-	file   *os.File
-}
-
-func (l *library) path() string { return fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()) }
-
-// open opens a file that must have such a name.
-func open(name string, want func(string) bool) (*library, error) {
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("open the library: %w", err)
-	}
-	l := &library{file: file}
-	itself, err := os.Readlink(l.path())
-	if err == nil && !want(itself) {
-		err = fmt.Errorf("%w: it is %s", ErrNotProvider, target.FileName(itself))
-	}
-	if err == nil {
-		l.object, err = target.Open(file)
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return l, nil
 }

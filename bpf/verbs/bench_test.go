@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kvwitness/kvwitness/bpf/verbs"
+	"github.com/kvwitness/kvwitness/test/commanded"
 )
 
 // BenchmarkPosting posts through the stub provider, under the probe and without.
@@ -29,20 +30,20 @@ func BenchmarkPosting(b *testing.B) {
 			b.Run(fmt.Sprintf("chain=%d/%s/watched", chain, c.name), func(b *testing.B) {
 				w := load(b, verbs.Options{})
 				p := connected(b, dir, w)
-				p.do(b, "apart %d", c.apart)
+				p.Do(b, "apart %d", c.apart)
 				benchmark(b, p, w, chain, c.gap)
 			})
 		}
 		b.Run(fmt.Sprintf("chain=%d/unwatched", chain), func(b *testing.B) {
 			p := start(b, dir)
-			p.do(b, "open")
-			p.do(b, "qp 17 99")
+			p.Do(b, "open")
+			p.Do(b, "qp 17 99")
 			benchmark(b, p, nil, chain, 0)
 		})
 	}
 }
 
-func benchmark(b *testing.B, p *process, w *watcher, chain, gap int) {
+func benchmark(b *testing.B, p *commanded.Process, w *watcher, chain, gap int) {
 	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
 	if err != nil {
 		b.Fatal(err)
@@ -51,7 +52,7 @@ func benchmark(b *testing.B, p *process, w *watcher, chain, gap int) {
 	stop, drained := make(chan struct{}), make(chan int)
 	go drain(b, w, stop, drained)
 	b.ResetTimer()
-	p.do(b, "flood %d %d %d", b.N, chain, gap)
+	p.Do(b, "flood %d %d %d", b.N, chain, gap)
 	b.StopTimer()
 	close(stop)
 	records := <-drained

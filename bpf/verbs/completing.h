@@ -17,7 +17,7 @@ int poll_cq(struct pt_regs *ctx)
 	void *cq = (void *)ctx->di;
 	u64 wcs = ctx->dx;
 	if (is_watched())
-		remember((u64)cq, wcs, 0, 0);
+		remember(ctx, (u64)cq, wcs, 0, 0);
 	return 0;
 }
 
@@ -28,7 +28,7 @@ int poll_cq_done(struct pt_regs *ctx)
 	struct call call;
 	u32 slot;
 
-	if (!recall(&call) || n <= 0)
+	if (!recall(ctx, &call) || n <= 0)
 		return 0;
 	struct scratch *s = take(&slot);
 

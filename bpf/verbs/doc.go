@@ -9,7 +9,7 @@
 // every process that has the file mapped; calls of processes that are not
 // watched return after one look.
 //
-// It imports bpf/load, bpf/target and the reader of its records
+// It imports bpf/load, bpf/target, bpf/uprobe and the reader of its records
 // (sidecar/source/verbs), and knows nothing of pools or findings. It promises
 // that every record, as far as the process's memory could be read, says what
 // was posted, and where it was cut (Flags); that a loss is counted; that it

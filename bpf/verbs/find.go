@@ -117,7 +117,7 @@ func (s *scan) piece(data []byte, at uint64) {
 			}
 		}
 		if l, _, err := provider(s.pid, s.maps, send); err == nil {
-			_ = l.file.Close() // it was only read
+			_ = l.Close() // it was only read
 			s.found = append(s.found, c)
 		}
 	}

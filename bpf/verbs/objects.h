@@ -33,18 +33,6 @@ int opened(struct pt_regs *ctx)
 	return 0;
 }
 
-INLINE int say_about(u64 what, u16 kind)
-{
-	struct about g = {};
-
-	if (!is_watched())
-		return 0;
-	begin(&g.head, kind);
-	g.what = what;
-	send(&g, sizeof(g));
-	return 0;
-}
-
 SEC("uprobe")
 int closed(struct pt_regs *ctx)
 {
@@ -127,7 +115,7 @@ int reg_mr(struct pt_regs *ctx)
 	u64 length = ctx->dx;
 	u64 iova = ctx->cx;
 	if (is_watched())
-		remember(iova, length, addr, 0);
+		remember(ctx, iova, length, addr, 0);
 	return 0;
 }
 
@@ -138,7 +126,7 @@ int reg_dmabuf_mr(struct pt_regs *ctx)
 	u64 length = ctx->dx;
 	u64 iova = ctx->cx;
 	if (is_watched())
-		remember(iova, length, offset, 1);
+		remember(ctx, iova, length, offset, 1);
 	return 0;
 }
 
@@ -152,7 +140,7 @@ int reg_mr_done(struct pt_regs *ctx)
 	struct region r = {};
 	struct call call;
 
-	if (!recall(&call) || !mr)
+	if (!recall(ctx, &call) || !mr)
 		return 0;
 	begin(&r.head, KIND_REGION);
 	r.mr = mr;

@@ -28,7 +28,7 @@ func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 	}{{false, 0}, {false, 1}, {true, 0}, {true, 8}} {
 		w := load(t, verbs.Options{ShortChains: how.short, PerfEvents: how.short})
 		p := connected(t, dir, w)
-		p.do(t, "apart %d", how.apart)
+		p.Do(t, "apart %d", how.apart)
 		for _, c := range []struct {
 			n, sges, bytes, gap int
 			op                  source.Op
@@ -47,7 +47,7 @@ func TestWhatIsPostedIsSeenToTheByte(t *testing.T) {
 			if c.last {
 				last = 1
 			}
-			p.do(t, "post %d %d %d %d %d %d", c.n, c.sges, c.bytes, c.gap, c.op, last)
+			p.Do(t, "post %d %d %d %d %d %d", c.n, c.sges, c.bytes, c.gap, c.op, last)
 			got := posted(t, w.records(t))
 			want := expected(c.n, c.sges, c.bytes, c.gap, c.op, c.last)
 			if !slices.Equal(got.Extents, want) || int(got.Requests) != c.n || got.Number != 17 || got.Flags != 0 {
@@ -104,19 +104,19 @@ func TestConnectionsAndRegistrationsAreTold(t *testing.T) {
 	w := load(t, verbs.Options{})
 	p := start(t, build(t))
 	w.watch(t, p)
-	p.do(t, "open")
-	p.do(t, "qp 17 99")
+	p.Do(t, "open")
+	p.Do(t, "qp 17 99")
 	all := w.records(t)
 	qps := of[source.QP](all)
 	if len(of[source.Context](all)) != 1 || len(qps) != 1 {
 		t.Fatalf("records %+v", all)
 	}
-	if q := qps[0]; q.Number != 17 || q.DestQP != 99 || q.Mask != source.AttrState|source.AttrAV|source.AttrDestQP || !q.GlobalGID || q.DestGID != [16]byte(slices.Repeat([]byte{0xab}, 16)) || int(q.PID) != p.pid() {
+	if q := qps[0]; q.Number != 17 || q.DestQP != 99 || q.Mask != source.AttrState|source.AttrAV|source.AttrDestQP || !q.GlobalGID || q.DestGID != [16]byte(slices.Repeat([]byte{0xab}, 16)) || int(q.PID) != p.PID() {
 		t.Errorf("QP %+v", q)
 	}
-	plain, _ := strconv.Atoi(p.do(t, "reg 8192"))
-	dmabuf, _ := strconv.Atoi(p.do(t, "dmabuf 4096"))
-	p.do(t, "end")
+	plain, _ := strconv.Atoi(p.Do(t, "reg 8192"))
+	dmabuf, _ := strconv.Atoi(p.Do(t, "dmabuf 4096"))
+	p.Do(t, "end")
 	all = w.records(t)
 	regions := of[source.Region](all)
 	if len(regions) != 2 {
@@ -143,7 +143,7 @@ func TestExtendedAPIIsSeen(t *testing.T) {
 	w := load(t, verbs.Options{})
 	p := connected(t, build(t), w)
 	told := make(chan string)
-	go func() { told <- p.do(t, "ext 5") }()
+	go func() { told <- p.Do(t, "ext 5") }()
 	all := w.records(t)
 	<-told
 	all = append(all, w.records(t)...)
@@ -165,13 +165,13 @@ func TestExtendedAPIIsSeen(t *testing.T) {
 func TestCompletionsAreTold(t *testing.T) {
 	w := load(t, verbs.Options{Completions: true})
 	p := connected(t, build(t), w)
-	p.do(t, "post 20 1 4096 0 0 0")
-	p.do(t, "fail 10")
-	p.do(t, "post 2 1 4096 0 0 0")
-	if n := p.do(t, "poll 64"); n != "22" {
+	p.Do(t, "post 20 1 4096 0 0 0")
+	p.Do(t, "fail 10")
+	p.Do(t, "post 2 1 4096 0 0 0")
+	if n := p.Do(t, "poll 64"); n != "22" {
 		t.Fatalf("polled %s", n)
 	}
-	p.do(t, "poll 64") // empty: says nothing
+	p.Do(t, "poll 64") // empty: says nothing
 	all := of[source.Completed](w.records(t))
 	if len(all) != 1 || len(all[0].All) != 22 {
 		t.Fatalf("records %+v", all)
@@ -198,7 +198,7 @@ func TestHostileRequestsAreCutAndSaid(t *testing.T) {
 			"loop": source.Truncated, "huge": 0, "entries": source.Truncated | source.Unreadable,
 			"negative": source.Truncated | source.Unreadable, "wild": source.Unreadable,
 		} {
-			p.do(t, "hostile %s", how)
+			p.Do(t, "hostile %s", how)
 			got := posted(t, w.records(t))
 			switch {
 			case got.Requests == 0 || got.Flags&^want != 0 || want != 0 && got.Flags == 0:
@@ -219,7 +219,7 @@ func TestForgedAddressesAreRefused(t *testing.T) {
 		"libc": verbs.ErrNotProvider, "middle": target.ErrNotAFunction, "nowhere": verbs.ErrNotProvider,
 	} {
 		w.errs = nil
-		p.do(t, "forge %s", how)
+		p.Do(t, "forge %s", how)
 		w.records(t)
 		if len(w.errs) != 1 || !errors.Is(w.errs[0], want) {
 			t.Errorf("%s: %v, want %v", how, w.errs, want)
@@ -234,11 +234,11 @@ func TestOthersAreNotSeen(t *testing.T) {
 	w := load(t, verbs.Options{Completions: true})
 	connected(t, dir, w)
 	other := start(t, dir)
-	other.do(t, "open")
-	other.do(t, "qp 17 99")
-	other.do(t, "post 16 1 4096 0 0 0")
-	other.do(t, "poll 64")
-	other.do(t, "reg 4096")
+	other.Do(t, "open")
+	other.Do(t, "qp 17 99")
+	other.Do(t, "post 16 1 4096 0 0 0")
+	other.Do(t, "poll 64")
+	other.Do(t, "reg 4096")
 	if all := w.records(t); len(all) != 0 {
 		t.Errorf("records of a process that is not watched: %+v", all)
 	}
@@ -252,9 +252,8 @@ func TestProcessesThatCannotBeWatchedAreErrors(t *testing.T) {
 		t.Error("a process that does not exist is watched")
 	}
 	p := connected(t, build(t), w)
-	p.cmd.Process.Kill()
-	p.cmd.Wait()
-	if _, err := w.Watch(p.pid()); err == nil {
+	p.Kill()
+	if _, err := w.Watch(p.PID()); err == nil {
 		t.Error("a process that ended is watched")
 	}
 }
@@ -264,18 +263,18 @@ func TestProcessesThatCannotBeWatchedAreErrors(t *testing.T) {
 func TestLateAttachFindsTheContext(t *testing.T) {
 	w := load(t, verbs.Options{})
 	p := start(t, build(t))
-	p.do(t, "open")
-	p.do(t, "qp 17 99")
-	p.do(t, "post 4 1 4096 0 0 0") // unseen
+	p.Do(t, "open")
+	p.Do(t, "qp 17 99")
+	p.Do(t, "post 4 1 4096 0 0 0") // unseen
 	w.watch(t, p)
-	found, err := verbs.FindContexts(p.pid())
+	found, err := verbs.FindContexts(p.PID())
 	if err != nil || len(found) != 1 {
 		t.Fatalf("found %+v, %v", found, err)
 	}
 	if since, err := w.AttachContext(found[0]); err != nil || since == 0 {
 		t.Fatal(since, err)
 	}
-	p.do(t, "post 16 1 4096 0 0 0")
+	p.Do(t, "post 16 1 4096 0 0 0")
 	if got := posted(t, w.records(t)); got.Requests != 16 || got.Context != found[0].Context {
 		t.Errorf("%+v", got)
 	}
@@ -290,10 +289,10 @@ func TestProcessesAreSeenFromTheirFirstCall(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, dir)
-	if err := w.Allow(p.pid()); err != nil {
+	if err := w.Allow(p.PID()); err != nil {
 		t.Fatal(err)
 	}
-	p.do(t, "open")
+	p.Do(t, "open")
 	if all := of[source.Context](w.records(t)); len(all) != 1 || len(w.errs) != 0 {
 		t.Errorf("%+v, %v", all, w.errs)
 	}

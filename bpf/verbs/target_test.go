@@ -3,9 +3,7 @@
 package verbs_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,14 +14,8 @@ import (
 
 	"github.com/kvwitness/kvwitness/bpf/verbs"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
+	"github.com/kvwitness/kvwitness/test/commanded"
 )
-
-// process is a running target (testdata/target.c) that does what it is told.
-type process struct {
-	cmd *exec.Cmd
-	in  io.Writer
-	out *bufio.Reader
-}
 
 // built is where the stub library, the stub provider (stripped, as distributions
 // ship them) and the target were compiled. That needs gcc and libibverbs-dev.
@@ -65,43 +57,10 @@ func build(t testing.TB) string {
 	return dir
 }
 
-// start runs the target and waits until it is ready.
-func start(t testing.TB, dir string) *process {
+// start runs the target (testdata/target.c).
+func start(t testing.TB, dir string) *commanded.Process {
 	t.Helper()
-	p := &process{cmd: exec.Command(filepath.Join(dir, "target"))}
-	p.cmd.Stderr = os.Stderr
-	in, err := p.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { p.cmd.Process.Kill(); p.cmd.Wait() })
-	p.in, p.out = in, bufio.NewReader(out)
-	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
-		t.Fatalf("the target said %q: %v", line, err)
-	}
-	return p
-}
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
-// do gives the target a command and returns what it says before "done".
-func (p *process) do(t testing.TB, format string, args ...any) string {
-	t.Helper()
-	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
-		t.Fatal(err)
-	}
-	line, err := p.out.ReadString('\n')
-	if err != nil || !strings.HasSuffix(line, "done\n") {
-		t.Fatalf("%s: the target said %q: %v", fmt.Sprintf(format, args...), line, err)
-	}
-	return strings.TrimSpace(strings.TrimSuffix(line, "done\n"))
+	return commanded.Start(t, filepath.Join(dir, "target"))
 }
 
 // watcher reads a probe's records and attaches to what they bring, as the probe
@@ -164,12 +123,12 @@ func (w *watcher) attach(r any) {
 }
 
 // watch attaches to a process's libibverbs and lets its calls through.
-func (w *watcher) watch(t testing.TB, p *process) {
+func (w *watcher) watch(t testing.TB, p *commanded.Process) {
 	t.Helper()
-	if _, err := w.Watch(p.pid()); err != nil {
+	if _, err := w.Watch(p.PID()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Allow(p.pid()); err != nil {
+	if err := w.Allow(p.PID()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -190,12 +149,12 @@ func (w *watcher) note(err error) {
 }
 
 // connected starts a target that has a connected QP, watched from the start.
-func connected(t testing.TB, dir string, w *watcher) *process {
+func connected(t testing.TB, dir string, w *watcher) *commanded.Process {
 	t.Helper()
 	p := start(t, dir)
 	w.watch(t, p)
-	p.do(t, "open")
-	p.do(t, "qp 17 99")
+	p.Do(t, "open")
+	p.Do(t, "qp 17 99")
 	w.records(t)
 	if len(w.errs) > 0 {
 		t.Fatal(w.errs)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
-/* Records of the verbs probes, as user space reads them (bpf/verbs/record.go). */
+/* Records of the verbs probes, as user space reads them (sidecar/source/verbs). */
 #pragma once
+#include "records.h"
 
 #define MAX_EXTENTS 64   /* of one record; a chain may need several */
 #define MAX_CHAIN   1024 /* work requests followed in one call */
@@ -25,20 +26,6 @@ enum kind {
 	KIND_BYPASS, /* the process gets at a QP that is rung without post_send */
 };
 
-enum flag {
-	TRUNCATED = 1, /* something was longer than is followed: the rest was not seen */
-	UNREADABLE = 2, /* memory that a pointer named could not be read */
-};
-
-struct head {
-	u64 time; /* CLOCK_MONOTONIC, ns */
-	u32 tgid;
-	u32 tid;
-	u16 kind;
-	u16 flags;
-	u32 n; /* entries that follow, where there are any */
-};
-
 struct context {
 	struct head head;
 	u64 context;
@@ -56,11 +43,6 @@ struct extended {
 	u32 qp_num;
 	u32 pad;
 	u64 functions[QP_EX_NUM_FUNCTIONS]; /* ibv_qp_ex from wr_rdma_read on */
-};
-
-struct about { /* something that has ended, or goes by unseen */
-	struct head head;
-	u64 what;
 };
 
 struct qp {

@@ -10,13 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/kvwitness/kvwitness/bpf/verbs"
+	"github.com/kvwitness/kvwitness/bpf/uprobe"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
 )
 
 func keptRights() (mask uint64) {
 	for _, r := range probe.Rights {
-		if r.Kept && (!r.Old || verbs.NeedsAdmin()) {
+		if r.Kept && (!r.Old || uprobe.NeedsAdmin()) {
 			mask |= 1 << r.Number
 		}
 	}

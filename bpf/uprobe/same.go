@@ -1,6 +1,6 @@
 //go:build linux && amd64
 
-package verbs
+package uprobe
 
 import (
 	"bytes"
@@ -16,11 +16,11 @@ type file struct{ dev, inode uint64 }
 
 // known is the file under whose inode one that is not attached to yet was already:
 // every place that is attached to there has a breakpoint here too. offset and role
-// are of the function that is asked for. p.mu is held.
-func (p *Probe) known(in *library, offset uint64, role string) (file, bool) {
+// are of the function that is asked for. s.mu is held.
+func (s *Sites) known(in *Library, offset uint64, role string) (file, bool) {
 	places := map[file][]uint64{}
 	candidates := map[file]bool{}
-	for at := range p.attached {
+	for at := range s.attached {
 		places[at.file] = append(places[at.file], at.offset)
 		candidates[at.file] = candidates[at.file] || at.offset == offset && at.role == role
 	}
