@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sees to what the interop tests in this folder and beside it need of a machine: a
-# Python that makes virtual environments, the libraries that Mooncake's wheel loads,
+# Python that makes virtual environments, UCX, the libraries that Mooncake's wheel loads,
 # and the tools that make two hosts of one. What
 # is missing is installed where that is possible (Debian, as root or by sudo), and
 # named where it is not. Nothing of it is needed to build or run kvwitness.
@@ -18,6 +18,8 @@ need python3 python3 --version
 need python3-venv python3 -c 'import ensurepip, venv'
 need libibverbs1 library libibverbs.so.1
 need libibverbs-dev test -e /usr/include/infiniband/verbs.h
+need libucx0 library libucp.so.0
+need libucx-dev test -e /usr/include/ucp/api/ucp.h
 need librdmacm1 library librdmacm.so.1
 need libnuma1 library libnuma.so.1
 need libcurl4 library libcurl.so.4
