@@ -181,6 +181,37 @@ func TestHelpersHaveContainersAndOnlyTheProbeHasRights(t *testing.T) {
 	}
 }
 
+// Promise: where a secret with a certificate is named, the sidecar is told of its files
+// where they are mounted, and who asks it, kubelet and Prometheus, asks by HTTPS.
+func TestTheChartsSecretMakesItHTTPS(t *testing.T) {
+	all := rendered(t, func(values map[string]any) {
+		values["tlsSecret"] = "kvw-tls"
+		values["serviceMonitor"].(map[string]any)["enabled"] = true
+	})
+	pod := at(t, all["DaemonSet"], "spec", "template", "spec")
+	container := at(t, pod, "containers", 0)
+	if at(t, container, "livenessProbe", "httpGet", "scheme") != "HTTPS" || at(t, all["ServiceMonitor"], "spec", "endpoints", 0, "scheme") != "https" {
+		t.Error("somebody asks in the clear")
+	}
+	where := ""
+	for _, m := range at(t, container, "volumeMounts").([]any) {
+		if at(t, m, "name") == "tls" {
+			where = at(t, m, "mountPath").(string)
+		}
+	}
+	for _, v := range at(t, pod, "volumes").([]any) {
+		if at(t, v, "name") == "tls" && at(t, v, "secret", "secretName") != "kvw-tls" {
+			t.Errorf("another secret is mounted: %v", v)
+		}
+	}
+	settings := at(t, all["ConfigMap"], "data", "kvwitness.yaml").(string)
+	for key, file := range map[string]string{"listen_cert_file": "tls.crt", "listen_key_file": "tls.key"} {
+		if where == "" || !strings.Contains(settings, key+": "+where+"/"+file+"\n") {
+			t.Errorf("%s is not %s in %q: %s", key, file, where, settings)
+		}
+	}
+}
+
 // capabilities are those that a container is given.
 func capabilities(container string, oldKernel bool) (all []any) {
 	if container != "probe" {

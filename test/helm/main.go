@@ -33,6 +33,7 @@ var settings = map[string]map[string]any{
 		"serviceMonitor": map[string]any{"enabled": true}, "prometheusRule": map[string]any{"enabled": true, "labels": map[string]any{"release": "prometheus"}},
 		"alertmanagers": []any{"http://a:9093", "http://b:9093"},
 	},
+	"https":         {"tlsSecret": "kvwitness-tls", "serviceMonitor": map[string]any{"enabled": true}},
 	"an old kernel": {"probe": map[string]any{"enabled": true, "kernelBefore66": true}},
 }
 
