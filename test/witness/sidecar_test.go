@@ -23,14 +23,15 @@ type whole struct {
 
 	mu       sync.Mutex
 	verdicts map[string]finding.Outcome
-	found    map[string][]string // kinds by room
+	found    map[string][]string  // kinds by room
+	first    map[string]time.Time // when the first came
 }
 
 // startWhole starts one that watches from outside, and waits until it does.
 func startWhole(t testing.TB, match string) *whole {
 	t.Helper()
 	command(t, "kvwitness-probe")
-	s := &whole{t: t, verdicts: map[string]finding.Outcome{}, found: map[string][]string{}}
+	s := &whole{t: t, verdicts: map[string]finding.Outcome{}, found: map[string][]string{}, first: map[string]time.Time{}}
 	cmd := exec.Command(command(t, "kvwitness"), "sidecar", "--watch", match, "--listen", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "KVWITNESS_LOG_FORMAT=text")
 	out, err := cmd.StdoutPipe()
@@ -79,6 +80,9 @@ func (s *whole) line(b []byte) {
 	defer s.mu.Unlock()
 	if l.Kind != "" && l.Kind != finding.Blind.String() {
 		s.found[l.Room] = append(s.found[l.Room], l.Kind)
+		if s.first[l.Room].IsZero() {
+			s.first[l.Room] = time.Now()
+		}
 	}
 	for o := range finding.NumOutcome {
 		if l.Verdict == o.String() {

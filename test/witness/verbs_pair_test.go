@@ -145,16 +145,8 @@ func (p *verbsPair) whole(list ...int) (moves [][3]uint64) {
 // returns the room.
 func (p *verbsPair) handoff(named []int, do func()) string {
 	p.t.Helper()
-	p.room++
-	q := &wire.TransferRequest{Room: p.room, Address: p.self, Session: "127.0.0.1:1", AuxIndex: 1, RequiredDst: 1}
-	for _, page := range named {
-		q.Pages = append(q.Pages, int32(page))
-	}
-	p.say(p.decode, p.prefill, q)
-	do()
-	p.prefill.do("poll", map[string]any{"device": "nic"})
-	p.say(p.prefill, p.decode, &wire.Status{Room: p.room, Status: wire.StatusSuccess})
-	room := fmt.Sprint(p.room)
+	room := p.begin(named, do)
+	p.complete()
 	if p.w == nil {
 		return room
 	}
@@ -163,6 +155,26 @@ func (p *verbsPair) handoff(named []int, do func()) string {
 	})
 	time.Sleep(judged)
 	return room
+}
+
+// begin is a handoff up to its last write.
+func (p *verbsPair) begin(named []int, do func()) (room string) {
+	p.t.Helper()
+	p.room++
+	q := &wire.TransferRequest{Room: p.room, Address: p.self, Session: "127.0.0.1:1", AuxIndex: 1, RequiredDst: 1}
+	for _, page := range named {
+		q.Pages = append(q.Pages, int32(page))
+	}
+	p.say(p.decode, p.prefill, q)
+	do()
+	p.prefill.do("poll", map[string]any{"device": "nic"})
+	return fmt.Sprint(p.room)
+}
+
+// complete has prefill say that the last handoff is done.
+func (p *verbsPair) complete() {
+	p.t.Helper()
+	p.say(p.prefill, p.decode, &wire.Status{Room: p.room, Status: wire.StatusSuccess})
 }
 
 // post hands moves to a queue pair as one chain.
