@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"slices"
+
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
@@ -130,6 +132,9 @@ func (l *Ledger) ofUnheard(c *call, pl *pool, p *page, fits func(*transfer) bool
 		return false
 	}
 	owed := l.owedTo(pl, p)
+	if owed != nil && owed.started(c) {
+		return false
+	}
 	if owed != nil {
 		l.blur(owed)
 	}
@@ -138,6 +143,14 @@ func (l *Ledger) ofUnheard(c *call, pl *pool, p *page, fits func(*transfer) bool
 		return true
 	}
 	return owed != nil
+}
+
+// started reports whether the handoff has a transfer that a fact names by xfer and
+// peer, be it one that was said to be gone since.
+func (h *handoff) started(c *call) bool {
+	return slices.ContainsFunc(h.transfers, func(t *transfer) bool {
+		return t.xfer == c.f.Xfer && t.send.name == c.f.From && t.sendTick != 0
+	})
 }
 
 // owedTo is the handoff, not judged yet, of the request to which the page was handed

@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/evidence"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/intake"
 	"github.com/kvwitness/kvwitness/sidecar/ledger"
 	"github.com/kvwitness/kvwitness/sidecar/peer"
-	"github.com/kvwitness/kvwitness/engine/profile"
 	"github.com/kvwitness/kvwitness/sidecar/record"
 	"github.com/kvwitness/kvwitness/sidecar/report"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"

@@ -20,6 +20,12 @@ var casesWriter = []mutant{
 		new: ``,
 	},
 	{
+		rule: "case-08", clause: "gone-and-named", file: "writer.go",
+		off: "bytes that name a transfer of their page's handoff are its, though it is said to be gone",
+		old: `if owed != nil && owed.started(c) {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-07", clause: "posted-there", file: "coverage.go",
 		off: "a completion settles only what was posted into its page",
 		old: `n = t.unposted(n)
