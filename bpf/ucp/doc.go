@@ -22,7 +22,8 @@
 // address that ucp_rkey_ptr gave it, or lets its GPU write (both are told as a way
 // around); a UCX that is linked into a program which exports nothing of it.
 //
-// Layouts are those of UCX 1.10 to 1.20 on x86-64.
+// Layouts are those of ucp/api/ucp.h of UCX 1.13 on x86-64; its structs grow at their
+// ends only.
 package ucp
 
 //go:generate go tool bpf2go -go-package ucp -cc clang-16 -strip llvm-strip-16 -target amd64 -no-global-types -cflags "-O2 -g -mcpu=v3 -Wall -Werror -I../include" probe probe.bpf.c

@@ -45,12 +45,9 @@ var bypasses = []uprobe.Function{
 
 // Watch attaches to libibverbs as a process has it mapped, and returns since when
 // all of it is (ns, CLOCK_MONOTONIC): devices that the process opened before are
-// found by FindContexts. A process that has not loaded it yet gives ErrNoVerbs.
-func (p *Probe) Watch(pid int) (since int64, err error) {
-	maps, err := target.Mappings(pid)
-	if err != nil {
-		return 0, err
-	}
+// found by FindContexts. A process that has not loaded it yet gives ErrNoVerbs. maps
+// are its mappings.
+func (p *Probe) Watch(pid int, maps []target.Mapping) (since int64, err error) {
 	since, n, err := p.sites.Each(pid, maps, func(m target.Mapping) bool { return target.IsVerbs(m.Path) }, p.AttachLibrary)
 	if err == nil && n == 0 {
 		err = fmt.Errorf("process %d: %w", pid, ErrNoVerbs)

@@ -248,12 +248,12 @@ func TestOthersAreNotSeen(t *testing.T) {
 // so, and costs nothing else.
 func TestProcessesThatCannotBeWatchedAreErrors(t *testing.T) {
 	w := load(t, verbs.Options{})
-	if _, err := w.Watch(1 << 30); err == nil {
+	if err := w.attachTo(1 << 30); err == nil {
 		t.Error("a process that does not exist is watched")
 	}
 	p := connected(t, build(t), w)
 	p.Kill()
-	if _, err := w.Watch(p.PID()); err == nil {
+	if err := w.attachTo(p.PID()); err == nil {
 		t.Error("a process that ended is watched")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kvwitness/kvwitness/bpf/target"
 	"github.com/kvwitness/kvwitness/bpf/verbs"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 	"github.com/kvwitness/kvwitness/test/commanded"
@@ -125,12 +126,20 @@ func (w *watcher) attach(r any) {
 // watch attaches to a process's libibverbs and lets its calls through.
 func (w *watcher) watch(t testing.TB, p *commanded.Process) {
 	t.Helper()
-	if _, err := w.Watch(p.PID()); err != nil {
+	if err := w.attachTo(p.PID()); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Allow(p.PID()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (w *watcher) attachTo(pid int) error {
+	maps, err := target.Mappings(pid)
+	if err == nil {
+		_, err = w.Watch(pid, maps)
+	}
+	return err
 }
 
 func (w *watcher) counters(t testing.TB) []uint64 {

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kvwitness/kvwitness/bpf/target"
+	"github.com/kvwitness/kvwitness/bpf/ucp"
 	"github.com/kvwitness/kvwitness/bpf/verbs"
 	"github.com/kvwitness/kvwitness/sidecar/attach"
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
@@ -32,9 +34,9 @@ const (
 	hintPause = 20 * time.Millisecond
 )
 
-// libraries are where distributions install libibverbs. It is attached to before
-// anybody loads it, so that nothing of those who do is missed.
-var libraries = []string{"/usr/lib/x86_64-linux-gnu/libibverbs.so.1", "/usr/lib64/libibverbs.so.1", "/lib64/libibverbs.so.1"}
+// folders are where distributions install libibverbs and UCX. They are attached to
+// before anybody loads them, so that nothing of those who do is missed.
+var folders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64"}
 
 // asked is what the loop wants to be done.
 type asked struct {
@@ -52,6 +54,8 @@ const (
 	watchProcess task = iota
 	forgetProcess
 	hintProcess // it speaks of handoffs: verbs may follow
+	hintUCX     // it uses UCX
+	watchUCX
 	attachContext
 	attachExtended
 	refuseSite
@@ -64,10 +68,11 @@ type answered struct {
 	err   error
 }
 
-// attacher attaches to the verbs of watched processes, beside the loop: it takes
-// the kernel longer than a ring may wait.
+// attacher attaches to the verbs and the UCX of watched processes, beside the loop: it
+// takes the kernel longer than a ring may wait.
 type attacher struct {
 	probe *verbs.Probe
+	ucx   *ucp.Probe
 	proc  attach.Proc
 	asked chan asked
 	told  chan answered
@@ -90,21 +95,38 @@ type user struct {
 	files    map[int32]bool // of devices whose context is known
 	strange  bool           // at the last look a device was open whose context is not known
 	problem  string         // as it was told
+
+	ucx        bool // it was told whether its UCX is attached to
+	ucxProblem string
 }
 
-func newAttacher(p *verbs.Probe, proc attach.Proc) *attacher {
+func newAttacher(p *verbs.Probe, ucx *ucp.Probe, proc attach.Proc) *attacher {
 	return &attacher{
-		probe: p, proc: proc, asked: make(chan asked, maxAsked), told: make(chan answered, maxAsked),
+		probe: p, ucx: ucx, proc: proc, asked: make(chan asked, maxAsked), told: make(chan answered, maxAsked),
 		scanned: make(chan []source.Context, 1), processes: map[int]*user{}, tried: map[[2]uint64]bool{},
 	}
+}
+
+// library is a file that is attached to before it is loaded.
+type library struct {
+	path   string
+	attach func(path string) (int64, error)
+}
+
+// libraries are those of a root folder.
+func (a *attacher) libraries(root string) (all []library) {
+	for _, folder := range folders {
+		all = append(all, library{root + folder + "/libibverbs.so.1", a.probe.AttachLibrary}, library{root + folder + "/libucp.so.0", a.ucx.AttachLibrary})
+	}
+	return all
 }
 
 // begin attaches to the libraries of this machine.
 func (a *attacher) begin() error {
 	var failed error
-	for _, path := range libraries {
-		if _, err := a.probe.AttachLibrary(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("attach to %s: %w", path, err))
+	for _, l := range a.libraries("") {
+		if _, err := l.attach(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failed = errors.Join(failed, fmt.Errorf("attach to %s: %w", l.path, err))
 		}
 	}
 	return failed
@@ -114,15 +136,14 @@ func (a *attacher) begin() error {
 // container's, before it loads one. Where that fails it is attached to as it has it
 // mapped, and what is in the way is said then.
 func (a *attacher) before(pid int) {
-	for _, path := range libraries {
-		path = fmt.Sprintf("%s/%d/root%s", a.proc, pid, path)
+	for _, l := range a.libraries(fmt.Sprintf("%s/%d/root", a.proc, pid)) {
 		var stat unix.Stat_t
-		if unix.Stat(path, &stat) != nil {
+		if unix.Stat(l.path, &stat) != nil {
 			continue
 		}
 		if at := [2]uint64{stat.Dev, stat.Ino}; !a.tried[at] && len(a.tried) < maxTried {
 			a.tried[at] = true
-			_, _ = a.probe.AttachLibrary(path)
+			_, _ = l.attach(l.path)
 		}
 	}
 }
@@ -168,6 +189,11 @@ func (a *attacher) take(ctx context.Context, q asked) {
 		if u != nil && !u.verbs {
 			u.next = time.Now()
 		}
+	case hintUCX:
+		if u != nil && !u.ucx {
+			u.next = time.Now()
+		}
+	case watchUCX:
 	case attachContext:
 		r := answered{asked: q}
 		if u != nil {
@@ -197,7 +223,11 @@ func (a *attacher) looks(ctx context.Context, now time.Time) {
 		}
 		u.next = now.Add(u.pause)
 		u.pause = min(2*u.pause, lastLook)
-		if why := a.look(u); why != u.problem {
+		maps, err := target.Mappings(u.pid)
+		if err == nil {
+			a.lookUCX(ctx, u, maps)
+		}
+		if why := a.look(u, maps, err); why != u.problem {
 			u.problem = why
 			r := answered{asked: asked{what: watchProcess, pid: u.pid, t: monotonic()}}
 			if why != "" {
@@ -209,16 +239,20 @@ func (a *attacher) looks(ctx context.Context, now time.Time) {
 }
 
 // look attaches to what a process has mapped, and compares the devices that it has
-// open with the contexts that are known. It returns why not all can be seen.
-func (a *attacher) look(u *user) string {
+// open with the contexts that are known. It returns why not all can be seen. err is of
+// reading what it has mapped.
+func (a *attacher) look(u *user, maps []target.Mapping, err error) string {
 	now := monotonic()
-	since, err := a.probe.Watch(u.pid)
+	var since int64
+	if err == nil {
+		since, err = a.probe.Watch(u.pid, maps)
+	}
 	switch {
 	case errors.Is(err, verbs.ErrNoVerbs):
 		u.without = now
 		return ""
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESRCH):
-		return "" // it has ended
+	case hasEnded(err):
+		return ""
 	case err != nil:
 		return err.Error()
 	}
@@ -242,6 +276,9 @@ func (a *attacher) look(u *user) string {
 	}
 	return "it opened " + strange + " before the witness was there, and its context was not found: let it start anew"
 }
+
+// hasEnded reports whether an error is of a process that is no more.
+func hasEnded(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 // problemIf keeps what was told as long as it may still hold.
 func (u *user) problemIf(still bool) string {

@@ -17,6 +17,7 @@ import (
 	"github.com/kvwitness/kvwitness/bpf/pdwire"
 	"github.com/kvwitness/kvwitness/bpf/process"
 	"github.com/kvwitness/kvwitness/bpf/tcpxfer"
+	"github.com/kvwitness/kvwitness/bpf/ucp"
 	"github.com/kvwitness/kvwitness/bpf/verbs"
 	"github.com/kvwitness/kvwitness/sidecar/attach"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
@@ -42,6 +43,7 @@ type loop struct {
 	controls  *load.Probe
 	starts    *load.Probe
 	verbs     *verbs.Probe
+	ucx       *ucp.Probe
 	attacher  *attacher
 	rdma      rdma
 	watch     attach.Watch
@@ -50,6 +52,7 @@ type loop struct {
 	pruning bool
 
 	counts  probe.Counts
+	counted int64 // when they were read
 	told    int64 // T of the last mark
 	payload []byte
 	failed  error // of writing within a callback
@@ -87,7 +90,10 @@ func open(s settings, out *os.File) (l *loop, err error) {
 	if l.verbs, err = verbs.Open(verbs.Options{Options: load.Options{Targets: l.transfers.Targets()}, Completions: s.completions}); err != nil {
 		return l, err
 	}
-	l.attacher = newAttacher(l.verbs, attach.Proc(s.proc))
+	if l.ucx, err = ucp.Open(ucp.Options{Options: load.Options{Targets: l.transfers.Targets()}, Completions: s.completions}); err != nil {
+		return l, err
+	}
+	l.attacher = newAttacher(l.verbs, l.ucx, attach.Proc(s.proc))
 	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}}
 	libraries := l.attacher.begin()
 	l.watch = attach.Watch{
@@ -110,6 +116,9 @@ func (l *loop) close() error {
 	var errs []error
 	if l.verbs != nil {
 		errs = append(errs, l.verbs.Close())
+	}
+	if l.ucx != nil {
+		errs = append(errs, l.ucx.Close())
 	}
 	for _, p := range []*load.Probe{l.starts, l.controls, l.transfers} {
 		if p != nil {
@@ -172,7 +181,7 @@ func (l *loop) turn(now time.Time) error {
 		from    *load.Probe
 		kind    probe.Kind
 		process int // where a record says its process
-	}{{l.verbs.Probe, probe.Verbs, 8}, {l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
+	}{{l.verbs.Probe, probe.Verbs, 8}, {l.ucx.Probe, probe.UCX, 8}, {l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
 		err := source.from.Drain(func(b []byte) {
 			records++
 			if l.isWatched(b, source.process) {
@@ -203,25 +212,27 @@ func (l *loop) write(k probe.Kind, b []byte) {
 	}
 }
 
-// note looks at a record that was handed on for what it says of verbs.
+// note looks at a record that was handed on for what it says of verbs and UCX.
 func (l *loop) note(k probe.Kind, b []byte, now time.Time) {
 	switch k {
 	case probe.Verbs:
 		l.verbsRecord(b)
+	case probe.UCX:
+		l.ucxRecord(b)
 	case probe.Control:
 		l.hint(int(binary.NativeEndian.Uint32(b[32:])), now)
 	}
 }
 
 func (l *loop) mark() {
-	m := probe.Mark{T: l.told, Counts: l.counts}
+	m := probe.Mark{T: l.told, Counted: l.counted, Counts: l.counts}
 	l.payload = m.Append(l.payload[:0])
 	l.write(probe.Progress, l.payload)
 }
 
 // pressed reports whether a ring is so full that it may have lost something.
 func (l *loop) pressed() bool {
-	for _, p := range []*load.Probe{l.verbs.Probe, l.controls, l.transfers} {
+	for _, p := range []*load.Probe{l.verbs.Probe, l.ucx.Probe, l.controls, l.transfers} {
 		if bytes, size := p.Fill(); bytes > size/2 {
 			return true
 		}
@@ -243,13 +254,19 @@ func (l *loop) count() error {
 	if err != nil {
 		return err
 	}
+	u, err := l.ucx.Counters()
+	if err != nil {
+		return err
+	}
 	before := l.counts
+	l.counted = monotonic()
 	l.counts = probe.Counts{
 		TransferSent: t[tcpxfer.RecordsSent], TransferLost: t[tcpxfer.RecordsLost], TransferFull: t[tcpxfer.ConnectionsLost],
 		ControlSent: c[pdwire.RecordsSent], ControlLost: c[pdwire.RecordsLost], ControlFull: c[pdwire.ConnectionsLost],
 		ControlCut: c[pdwire.BytesCut], Refused: l.watch.Refused(),
-		VerbsSent: v[verbs.RecordsSent], VerbsLost: v[verbs.RecordsLost] + v[verbs.LostBusy] + v[verbs.LostCalls],
-		VerbsUntold: v[verbs.LostCalls] + v[verbs.LostObjects],
+		VerbsSent:   v[verbs.RecordsSent] + u[ucp.RecordsSent],
+		VerbsLost:   v[verbs.RecordsLost] + v[verbs.LostBusy] + v[verbs.LostCalls] + u[ucp.RecordsLost] + u[ucp.LostCalls],
+		VerbsUntold: v[verbs.LostCalls] + v[verbs.LostObjects] + u[ucp.LostCalls] + u[ucp.LostObjects],
 	}
 	lost := func(c probe.Counts) [5]uint64 {
 		return [5]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull, c.VerbsLost}

@@ -100,11 +100,16 @@ func (l *loop) ask(q asked) bool {
 	case l.rdma.asked <- q:
 		return true
 	default:
-		if q.what != forgetProcess && q.what != hintProcess {
+		if !q.silent() {
 			l.attached(answered{asked: q, err: fmt.Errorf("more is to be attached to than %d at once", maxAsked)})
 		}
 		return false
 	}
+}
+
+// silent reports whether nobody waits for an answer.
+func (q *asked) silent() bool {
+	return q.what == forgetProcess || q.what == hintProcess || q.what == hintUCX
 }
 
 // answers takes what the attacher has done.
@@ -131,8 +136,10 @@ func (l *loop) attached(r answered) {
 		a.Context = r.context.Context
 	case attachExtended:
 		a.Context = r.extended.Context
+	case watchUCX:
+		a.UCX, a.Ends = true, a.Seen && l.ucx.Completes()
 	case watchProcess, refuseSite:
-	case forgetProcess, hintProcess:
+	case forgetProcess, hintProcess, hintUCX:
 		return
 	}
 	if r.err != nil {

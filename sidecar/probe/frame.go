@@ -22,7 +22,7 @@ import (
 )
 
 // Version of what is said; both sides come from one build.
-const Version = 2
+const Version = 3
 
 // MaxFrame is the longest payload of a frame, in bytes.
 const MaxFrame = 32 << 10
@@ -44,6 +44,7 @@ const (
 	Gone                     // the inode of a socket that was followed and is no more, u64
 	Verbs                    // a record of bpf/verbs
 	Sight                    // an [Attached]
+	UCX                      // a record of bpf/ucp
 	numKind
 )
 

@@ -23,10 +23,10 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	w := NewWriter(&b)
 	must(t, w.Hello())
 	seen := Seen{T: 5, PID: 7, Ended: true, Rule: "exe=x"}
-	mark := Mark{T: -1, Counts: Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}
+	mark := Mark{T: -1, Counted: -2, Counts: Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}}
 	must(t, w.Frame(Process, seen.Append(nil)))
 	must(t, w.Frame(Progress, mark.Append(nil)))
-	attached := Attached{T: 6, PID: 7, Seen: true, Ends: true, Context: 8, Reason: "none"}
+	attached := Attached{T: 6, PID: 7, Seen: true, Ends: true, UCX: true, Context: 8, Reason: "none"}
 	must(t, w.Frame(Sight, attached.Append(nil)))
 	must(t, w.Frame(Control, make([]byte, MaxFrame)))
 	if err := w.Frame(Control, make([]byte, MaxFrame+1)); !errors.Is(err, ErrFormat) {

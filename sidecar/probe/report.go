@@ -8,20 +8,23 @@ import (
 // Counts are what the programs in the kernel counted since they were loaded. For
 // each probe: records that were handed on, records for which there was no room
 // (of verbs also calls that could not be followed), and connections beyond those
-// that can be followed.
+// that can be followed. What is said of verbs is of UCX too.
 type Counts struct {
 	TransferSent, TransferLost, TransferFull uint64
 	ControlSent, ControlLost, ControlFull    uint64
 	ControlCut                               uint64 // bytes of bodies that stayed in the kernel
 	Refused                                  uint64 // processes that match and are not watched
 	VerbsSent, VerbsLost                     uint64
-	VerbsUntold                              uint64 // of VerbsLost: about contexts, queue pairs and registrations
+	VerbsUntold                              uint64 // of VerbsLost: about what lasts: contexts, queue pairs, endpoints, registrations
 }
 
 // Mark says how far the probe has come: every record of before T was handed on
 // before it, or is counted as lost in the mark that came before its records.
 type Mark struct {
 	T int64 // ns, the node's monotonic clock
+	// Counted is when the counts were read, in ns: what they say was lost was lost
+	// before, but perhaps after records that are still to come.
+	Counted int64
 	Counts
 }
 
@@ -35,6 +38,7 @@ func (m *Mark) fields() []*uint64 {
 // Append appends the mark to dst.
 func (m *Mark) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.T))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(m.Counted))
 	for _, f := range m.fields() {
 		dst = binary.LittleEndian.AppendUint64(dst, *f)
 	}
@@ -44,12 +48,13 @@ func (m *Mark) Append(dst []byte) []byte {
 // ParseMark reads a mark.
 func ParseMark(b []byte) (m Mark, err error) {
 	fields := m.fields()
-	if len(b) != 8*(1+len(fields)) {
+	const times = 2
+	if len(b) != 8*(times+len(fields)) {
 		return m, fmt.Errorf("read a mark of %d bytes: %w", len(b), ErrFormat)
 	}
-	m.T = int64(binary.LittleEndian.Uint64(b))
+	m.T, m.Counted = int64(binary.LittleEndian.Uint64(b)), int64(binary.LittleEndian.Uint64(b[8:]))
 	for i, f := range fields {
-		*f = binary.LittleEndian.Uint64(b[8*(i+1):])
+		*f = binary.LittleEndian.Uint64(b[8*(i+times):])
 	}
 	return m, nil
 }
@@ -89,12 +94,14 @@ func ParseSeen(b []byte) (s Seen, err error) {
 }
 
 // Attached is whether what a process hands to a device is seen: by one of its
-// contexts, or, where Context is 0, besides those that are known.
+// contexts, or, where Context is 0, besides those that are known; or, with UCX, what
+// it hands to that.
 type Attached struct {
 	T       int64 // ns; since then, where it is seen
 	PID     uint32
 	Seen    bool
-	Ends    bool   // how its requests end is seen too
+	Ends    bool // how its requests end is seen too
+	UCX     bool
 	Context uint64 // address in the process
 	Reason  string // why it is not
 }
@@ -103,6 +110,7 @@ type Attached struct {
 const (
 	toldSeen = 1 << iota
 	toldEnds
+	toldUCX
 )
 
 // maxReason is the longest reason that is told, in bytes.
@@ -119,6 +127,9 @@ func (a *Attached) Append(dst []byte) []byte {
 	if a.Ends {
 		told |= toldEnds
 	}
+	if a.UCX {
+		told |= toldUCX
+	}
 	dst = append(dst, told)
 	dst = binary.LittleEndian.AppendUint64(dst, a.Context)
 	return append(dst, a.Reason[:min(len(a.Reason), maxReason)]...)
@@ -127,11 +138,11 @@ func (a *Attached) Append(dst []byte) []byte {
 // ParseAttached reads an Attached.
 func ParseAttached(b []byte) (a Attached, err error) {
 	const fixed = 21
-	if len(b) < fixed || len(b) > fixed+maxReason || b[12] > toldSeen|toldEnds {
+	if len(b) < fixed || len(b) > fixed+maxReason || b[12] > toldSeen|toldEnds|toldUCX {
 		return a, fmt.Errorf("read what is attached to, of %d bytes: %w", len(b), ErrFormat)
 	}
 	return Attached{
 		T: int64(binary.LittleEndian.Uint64(b)), PID: binary.LittleEndian.Uint32(b[8:]), Seen: b[12]&toldSeen != 0, Ends: b[12]&toldEnds != 0,
-		Context: binary.LittleEndian.Uint64(b[13:]), Reason: string(b[fixed:]),
+		UCX: b[12]&toldUCX != 0, Context: binary.LittleEndian.Uint64(b[13:]), Reason: string(b[fixed:]),
 	}, nil
 }

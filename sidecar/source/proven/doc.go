@@ -4,7 +4,7 @@
 //
 // It is a pure state machine: frames of the probe in, facts out, no clock but
 // that of the records. It imports engine/lifecycle, engine/pdwire, engine/zmtp,
-// sidecar/probe, and the readers of the three probes. What engines say, and what
+// sidecar/probe, and the readers of the four probes. What engines say, and what
 // they post, is hostile input. It promises:
 //
 //  1. Facts come in the order of their times, as far as the probe says that it
@@ -29,7 +29,7 @@
 // process is which instance is learned from who sent and who received a message.
 //
 // Of SGLang's NIXL flavour the wire tells registrations and pages, and not how a
-// handoff ends: that is said over UCX, as are the bytes. Nothing of it is clean here.
+// handoff ends: that is said over UCX. Nothing of it is clean here.
 //
 // RDMA. What is written is seen where it is posted, so at the sender; a READ at who
 // reads. Bytes are `posted`, and count once their transfer completes; where
@@ -42,6 +42,14 @@
 // memory once, peer_gone when the last queue pair of a writer to an instance is
 // destroyed: where a room of theirs is open, once it is over, as a writer whose try
 // failed connects anew and tries again.
+//
+// UCX. What is put or got with it is seen where it is handed over, and told as of RDMA
+// (src rdma), whatever carries it. Bytes that are put are `posted`; `ok` says that a
+// flush after them has ended, which is seen where it ends at once or the probe is told
+// to look at requests; bytes that are got are `ok` when their call or request is. An
+// endpoint leads to the process of this node that was seen to ask for the address from
+// which it was made; one that leads to another node leads nowhere that is known. The
+// addresses are those of the owner's memory; which key goes with them is not told.
 //
 // What cannot be known from outside: how many pages a pool has and how many
 // tokens a page (see Config.Known; without it the distance of two regions bounds

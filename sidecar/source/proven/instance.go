@@ -43,7 +43,7 @@ type link struct {
 	// severed: queue pairs that led here were destroyed, and it is not said yet whether
 	// the peer is gone.
 	severed bool
-	// unplaced are queue pairs over which bytes may have come in, and why it is not
+	// unplaced are queue pairs and endpoints over which bytes may have come in, and why it is not
 	// known that they did.
 	unplaced map[uint64]string
 }
@@ -234,6 +234,7 @@ func (s *State) processEnded(process uint32) {
 		delete(s.insts, dead.name)
 	}
 	s.paths.Ended(process)
+	s.ucx.Gone(process)
 	for inode, c := range s.data {
 		if c.process == process {
 			delete(s.data, inode)

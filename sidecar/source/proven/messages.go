@@ -183,7 +183,7 @@ func (s *State) started(l *link, room, pool string, pages lifecycle.Runs, synthe
 	if !l.to.opened {
 		why := "registration not seen: it was sent before the witness was there; let " + l.to.name + " or " + l.from.name + " start anew"
 		s.withdraw(l, overTCP, why)
-		if s.paths.Uses(l.from.process) {
+		if s.paths.Uses(l.from.process) || s.ucx.Uses(l.from.process) {
 			s.withdraw(l, overRDMA, why)
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
+	"github.com/kvwitness/kvwitness/sidecar/source/ucp"
 	"github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
@@ -50,13 +52,17 @@ func (s *State) attached(a *probe.Attached) {
 		why = "not all that it posts is seen: " + a.Reason
 		s.problem(fmt.Sprintf("process %d: %s", a.PID, why))
 	}
-	s.paths.Attached(a.PID, a.Context, a.T, why, a.Ends)
+	if a.UCX {
+		s.ucx.Attached(a.PID, why, a.Ends)
+	} else {
+		s.paths.Attached(a.PID, a.Context, a.T, why, a.Ends)
+	}
 	s.review(a.PID)
 }
 
 // review withdraws the sight of what a process posts, if there is a reason now.
 func (s *State) review(process uint32) {
-	why := s.paths.Blind(process)
+	why := s.unseen(process)
 	if why == "" {
 		return
 	}
@@ -69,12 +75,20 @@ func (s *State) review(process uint32) {
 	}
 }
 
-// placeable: a queue pair is connected anew, or is no more.
-func (s *State) placeable(process uint32, qp uint64) {
+// unseen is why what a process posts is not all seen, by itself or by UCX; "": it is.
+func (s *State) unseen(process uint32) string {
+	if why := s.ucx.Blind(process); why != "" || s.ucx.Uses(process) && !s.paths.Knows(process) {
+		return why // it need not have a device
+	}
+	return s.paths.Blind(process)
+}
+
+// placeable: a queue pair or an endpoint is connected anew, or is no more.
+func (s *State) placeable(process uint32, channel uint64) {
 	for _, i := range s.insts {
 		for _, l := range i.links {
 			if l.from.process == process || l.to.process == process {
-				delete(l.unplaced, qp)
+				delete(l.unplaced, channel)
 			}
 		}
 	}
@@ -106,7 +120,7 @@ func (s *State) severed(c *verbs.Pair) {
 	for _, from := range s.byProcess[c.Process] {
 		for _, to := range s.sorted() {
 			l := to.links[from.name]
-			if l == nil || l.poster != c.Process || !l.ways[overRDMA].used || len(l.unplaced) > 0 || s.matches(l, c) != leadsThere {
+			if l == nil || l.poster != c.Process || !l.ways[overRDMA].used || len(l.unplaced) > 0 || matches(l, s.ofPair(c)) != leadsThere {
 				continue
 			}
 			l.severed = true
@@ -116,14 +130,15 @@ func (s *State) severed(c *verbs.Pair) {
 }
 
 // gone says that a severed writer is gone, unless it may try again or has another queue
-// pair.
+// pair, or an endpoint of UCX.
 func (s *State) gone(l *link) {
 	if !l.severed || len(l.open) > 0 {
 		return
 	}
 	l.severed = false
 	left := false
-	s.paths.Of(l.poster, func(o *verbs.Pair) { left = left || s.matches(l, o) != leadsElsewhere })
+	s.paths.Of(l.poster, func(o *verbs.Pair) { left = left || matches(l, s.ofPair(o)) != leadsElsewhere })
+	s.ucx.Of(l.poster, func(o *ucp.Endpoint) { left = left || matches(l, s.ofEndpoint(o)) != leadsElsewhere })
 	if !left {
 		s.emit(&lifecycle.Fact{Inst: l.to.name, Src: lifecycle.RDMA, Ev: lifecycle.PeerGone, Peer: l.from.name})
 	}
@@ -150,7 +165,10 @@ func (s *State) memory(r *verbs.Region, ev lifecycle.Ev) {
 }
 
 func memoryFact(i *instance, r *verbs.Region, ev lifecycle.Ev) *lifecycle.Fact {
-	f := &lifecycle.Fact{Inst: i.name, Src: lifecycle.RDMA, Ev: ev, Base: r.Addr, Bytes: min(r.Bytes, lifecycle.MaxBytes), RKey: lifecycle.Some(uint64(r.RKey))}
+	f := &lifecycle.Fact{Inst: i.name, Src: lifecycle.RDMA, Ev: ev, Base: r.Addr, Bytes: min(r.Bytes, lifecycle.MaxBytes)}
+	if r.RKey != 0 { // UCX has one for each device
+		f.RKey = lifecycle.Some(uint64(r.RKey))
+	}
 	if r.DMABuf { // what has no file descriptor may be either
 		f.Memory = lifecycle.VRAM
 	}
@@ -160,15 +178,17 @@ func memoryFact(i *instance, r *verbs.Region, ev lifecycle.Ev) *lifecycle.Fact {
 // posted takes in what a process handed to a queue pair.
 func (s *State) posted(p *verbs.Posted) {
 	s.stats.Posted += uint64(p.Requests)
+	on := channel{pid: p.PID, id: p.QP}
 	c := s.paths.Find(p.PID, p.QP, p.Number)
+	on.to, on.at, on.why = s.paths.Leads(c)
 	if c != nil {
 		s.paths.Post(c, p)
 	}
 	for i := range p.Extents {
-		s.extent(&moving{pid: p.PID, qp: p.QP, number: p.Number, pair: c, Extent: p.Extents[i], outcome: lifecycle.Posted})
+		s.extent(&moving{channel: on, qp: lifecycle.Some(uint64(p.Number)), Extent: p.Extents[i], outcome: lifecycle.Posted})
 	}
 	if p.Flags != 0 {
-		s.cut(p.PID, c, "requests were posted that could not be followed to their end")
+		s.cut(p.PID, &on, "requests were posted that could not be followed to their end")
 	}
 }
 
@@ -178,37 +198,53 @@ func (s *State) completions(m *verbs.Completed) {
 		if ok {
 			how = lifecycle.OK
 		}
-		s.extent(&moving{pid: c.Process, qp: c.QP, number: c.Number, pair: c, Extent: e, outcome: how})
-	}, func(c *verbs.Pair, why string) { s.cut(c.Process, c, why) })
+		s.extent(&moving{channel: s.ofPair(c), qp: lifecycle.Some(uint64(c.Number)), Extent: e, outcome: how})
+	}, func(c *verbs.Pair, why string) {
+		on := s.ofPair(c)
+		s.cut(c.Process, &on, why)
+	})
 	if m.Flags != 0 {
 		s.cut(m.PID, nil, "completions could not be read")
 	}
 	s.review(m.PID)
 }
 
-// cut ends the sight of what may have come over a queue pair; nil: over any of the
+// channel is what a process hands bytes to: a queue pair, or an endpoint of UCX.
+type channel struct {
+	pid uint32     // whose
+	id  uint64     // its address there
+	to  uint32     // the process of this node that it leads to; 0: none
+	at  netip.Addr // else the address
+	why string     // else why that is not known
+}
+
+func (s *State) ofPair(c *verbs.Pair) channel {
+	on := channel{pid: c.Process, id: c.QP}
+	on.to, on.at, on.why = s.paths.Leads(c)
+	return on
+}
+
+// cut ends the sight of what may have come over a channel; nil: over any of the
 // process.
-func (s *State) cut(process uint32, c *verbs.Pair, why string) {
+func (s *State) cut(process uint32, on *channel, why string) {
 	for _, i := range s.sorted() {
 		for _, name := range peers(i) {
-			if l := i.links[name]; l.poster == process && l.ways[overRDMA].covered && (c == nil || s.matches(l, c) != leadsElsewhere) {
+			if l := i.links[name]; l.poster == process && l.ways[overRDMA].covered && (on == nil || matches(l, *on) != leadsElsewhere) {
 				s.withdraw(l, overRDMA, why)
 			}
 		}
 	}
 }
 
-// moving is bytes that a process handed to a queue pair, or that are over.
+// moving is bytes that a process handed to a channel, or that are over.
 type moving struct {
-	pid     uint32
-	qp      uint64
-	number  uint32
-	pair    *verbs.Pair // nil: it is not known where it leads
+	channel
+	qp      lifecycle.Opt[uint64]
 	outcome lifecycle.Outcome
 	verbs.Extent
 }
 
-// extent finds out into whose memory bytes go: by where their queue pair leads and
+// extent finds out into whose memory bytes go: by where their channel leads and
 // by their address, never by the address alone.
 func (s *State) extent(m *moving) {
 	var found []*link
@@ -222,7 +258,7 @@ func (s *State) extent(m *moving) {
 			if !l.to.within(m.into(), m.Bytes, func(uint64, uint64) {}) {
 				continue
 			}
-			switch s.matches(l, m.pair) {
+			switch matches(l, m.channel) {
 			case leadsThere:
 				found = append(found, l)
 			case mayLeadThere:
@@ -242,7 +278,7 @@ func (s *State) extent(m *moving) {
 		}
 	default:
 		for _, l := range doubtful {
-			s.unplaced(m, l, s.why(l, m.pair))
+			s.unplaced(m, l, why(l, m.channel))
 		}
 	}
 }
@@ -269,24 +305,27 @@ func (m *moving) outOf() uint64 {
 // moves says that bytes go over a link, and so that it is seen.
 func (s *State) moves(m *moving, l *link) {
 	s.stats.Placed++
-	delete(l.unplaced, m.qp)
+	delete(l.unplaced, m.id)
 	l.poster = m.pid
 	op := lifecycle.Write
 	if m.Op == verbs.OpRead {
 		op = lifecycle.Read
 	}
 	l.to.within(m.into(), m.Bytes, func(lo, hi uint64) {
-		s.emit(&lifecycle.Fact{
+		f := &lifecycle.Fact{
 			Inst: l.to.name, Src: lifecycle.RDMA, Ev: lifecycle.BytesMoved, Addr: lo, Bytes: min(hi-lo, lifecycle.MaxBytes), From: l.from.name,
-			FromAddr: lifecycle.Some(m.outOf() + (lo - m.into())), Op: op, RKey: lifecycle.Some(uint64(m.RKey)), QP: lifecycle.Some(uint64(m.number)),
-			Outcome: m.outcome,
-		})
+			FromAddr: lifecycle.Some(m.outOf() + (lo - m.into())), Op: op, QP: m.qp, Outcome: m.outcome,
+		}
+		if m.qp.Has {
+			f.RKey = lifecycle.Some(uint64(m.RKey))
+		}
+		s.emit(f)
 	})
 	l.ways[overRDMA].used = true
 	if l.ways[overTCP].covered {
 		s.withdraw(l, overTCP, bothWays)
 	}
-	if l.due(overRDMA, s.now) && m.outcome != lifecycle.Errored {
+	if s.due(l, overRDMA) && m.outcome != lifecycle.Errored {
 		s.declare(l, overRDMA, s.againstRDMA(l))
 	}
 }
@@ -295,7 +334,7 @@ func (s *State) moves(m *moving, l *link) {
 func (s *State) unplaced(m *moving, l *link, why string) {
 	s.stats.Unplaced++
 	if len(l.unplaced) < MaxFlows {
-		l.unplaced[m.qp] = why
+		l.unplaced[m.id] = why
 	}
 	l.poster = m.pid
 	s.withdraw(l, overRDMA, why)
@@ -312,10 +351,10 @@ func (s *State) againstRDMA(l *link) string {
 	for _, why := range l.unplaced {
 		return why
 	}
-	return s.paths.Blind(l.poster)
+	return s.unseen(l.poster)
 }
 
-// leading is whether a queue pair leads to the other end of a link.
+// leading is whether a channel leads to the other end of a link.
 type leading uint8
 
 const (
@@ -332,16 +371,15 @@ func (l *link) far(process uint32) *instance {
 	return l.from
 }
 
-// matches decides whether a queue pair leads to the other end of a link.
-func (s *State) matches(l *link, c *verbs.Pair) leading {
-	pid, addr, why := s.paths.Leads(c)
-	if why != "" {
+// matches decides whether a channel leads to the other end of a link.
+func matches(l *link, on channel) leading {
+	if on.why != "" {
 		return mayLeadThere
 	}
-	far := l.far(c.Process)
-	if pid != 0 {
+	far := l.far(on.pid)
+	if on.to != 0 {
 		switch far.process {
-		case pid:
+		case on.to:
 			return leadsThere
 		case 0:
 			return mayLeadThere
@@ -351,18 +389,20 @@ func (s *State) matches(l *link, c *verbs.Pair) leading {
 	if far.process != 0 {
 		return leadsElsewhere // that is of this node
 	}
-	if addr == far.host || far == l.to && addr == l.at {
+	if on.at == far.host || far == l.to && on.at == l.at {
 		return leadsThere
 	}
 	return mayLeadThere // a host may have several addresses
 }
 
-// why is the reason of a queue pair that may lead to the other end of a link.
-func (s *State) why(l *link, c *verbs.Pair) string {
-	_, addr, why := s.paths.Leads(c)
-	if why != "" {
-		return why
+// why is the reason of a channel that may lead to the other end of a link.
+func why(l *link, on channel) string {
+	host, _, _ := net.SplitHostPort(l.far(on.pid).name)
+	switch {
+	case on.why != "":
+		return on.why
+	case on.to != 0:
+		return fmt.Sprintf("it leads to process %d, which is not known to be that of %s", on.to, l.far(on.pid).name)
 	}
-	host, _, _ := net.SplitHostPort(l.far(c.Process).name)
-	return fmt.Sprintf("a queue pair leads to %s, which is not known to be of %s", addr, host)
+	return fmt.Sprintf("a queue pair leads to %s, which is not known to be of %s", on.at, host)
 }

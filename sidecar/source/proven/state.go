@@ -11,6 +11,7 @@ import (
 	control "github.com/kvwitness/kvwitness/sidecar/source/pdwire"
 	"github.com/kvwitness/kvwitness/sidecar/source/socket"
 	"github.com/kvwitness/kvwitness/sidecar/source/tcpxfer"
+	"github.com/kvwitness/kvwitness/sidecar/source/ucp"
 	"github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
@@ -67,7 +68,7 @@ type Stats struct {
 	Transfers  uint64 // WRITEs that arrived
 	Mapped     uint64 // of those, into a region
 	Pulls      uint64 // READs that were asked for
-	Posted     uint64 // RDMA requests
+	Posted     uint64 // RDMA requests, and puts and gets of UCX
 	Placed     uint64 // extents of these, in a pool
 	Facts      uint64
 	Forgotten  uint64 // beyond a limit
@@ -96,7 +97,11 @@ type State struct {
 	data      map[uint64]*dataConn
 	clients   map[socket.Flow]uint32 // who writes over a connection
 	paths     *verbs.Paths
+	ucx       *ucp.Paths
 	asked     map[socket.Flow]*link // whose request a reply over the same connection answers
+	// doubted is, for each way, until when records may be of before a loss that was
+	// told already: they prove nothing.
+	doubted [numWays]int64
 	// unfollowed: there were connections beyond those that can be followed.
 	unfollowed bool
 	told       int // problems
@@ -124,7 +129,7 @@ func New(cfg Config) *State {
 		cfg: cfg, insts: map[string]*instance{}, byProcess: map[uint32][]*instance{}, rooms: map[roomKey]*room{},
 		flows: map[socket.Flow]flow{}, data: map[uint64]*dataConn{}, clients: map[socket.Flow]uint32{}, asked: map[socket.Flow]*link{},
 	}
-	s.paths = verbs.NewPaths(cfg.Local)
+	s.paths, s.ucx = verbs.NewPaths(cfg.Local), ucp.NewPaths()
 	s.reader = control.NewReader(s.message, s.lostStream)
 	return s
 }
@@ -133,7 +138,7 @@ func New(cfg Config) *State {
 func (s *State) Stats() Stats {
 	out := s.stats
 	out.Instances, out.Rooms, out.Flows, out.Data, out.Held = len(s.insts), len(s.rooms), len(s.flows), len(s.data), s.bytes
-	out.Forgotten += s.paths.Forgotten()
+	out.Forgotten += s.paths.Forgotten() + s.ucx.Forgotten()
 	out.Control, out.Probe = s.reader.Stats(), s.mark.Counts
 	return out
 }
@@ -147,7 +152,7 @@ func (s *State) Reached() int64 { return s.mark.T }
 func (s *State) Take(k probe.Kind, payload []byte) error {
 	s.stats.Frames++
 	switch k {
-	case probe.Transfer, probe.Control, probe.Process, probe.Verbs, probe.Sight:
+	case probe.Transfer, probe.Control, probe.Process, probe.Verbs, probe.Sight, probe.UCX:
 		return s.hold(k, payload)
 	case probe.Gone:
 		if len(payload) != 8 {
@@ -201,7 +206,7 @@ func (s *State) hold(k probe.Kind, payload []byte) error {
 func (s *State) progress(m probe.Mark) {
 	before := s.mark
 	s.now = before.T + 1
-	s.losses(before.Counts, m.Counts)
+	s.losses(&before, &m)
 	s.mark = m
 	s.release(m.T)
 }
@@ -257,6 +262,8 @@ func (s *State) record(h held) {
 		}
 	case probe.Verbs:
 		s.verbs(h.b)
+	case probe.UCX:
+		s.ucxRecord(h.b)
 	case probe.Sight:
 		a, err := probe.ParseAttached(h.b)
 		if err != nil {

@@ -165,7 +165,7 @@ func (s *State) prove(to, from *instance, c *dataConn) {
 	if l.ways[overRDMA].covered {
 		s.withdraw(l, overRDMA, bothWays)
 	}
-	if l.due(overTCP, s.now) {
+	if s.due(l, overTCP) {
 		s.declare(l, overTCP, s.against(l, c))
 	}
 }
@@ -174,8 +174,8 @@ func (s *State) prove(to, from *instance, c *dataConn) {
 const bothWays = "its bytes come over TCP and over RDMA"
 
 // due reports whether sight of a way is to be declared.
-func (l *link) due(w way, now int64) bool {
-	return !l.ways[w].covered || now-l.ways[w].said >= sayAgain
+func (s *State) due(l *link, w way) bool {
+	return s.now >= s.doubted[w] && (!l.ways[w].covered || s.now-l.ways[w].said >= sayAgain)
 }
 
 // declare says that the sight of a peer's writes is complete, or why it is not.
@@ -240,41 +240,46 @@ func (s *State) withdraw(l *link, w way, why string) {
 	})
 }
 
-// losses takes in what the rings had no room for since the last mark.
-func (s *State) losses(before, now probe.Counts) {
+// losses takes in what the rings had no room for since the last mark. It may have been
+// lost after records that are taken in only now.
+func (s *State) losses(before, now *probe.Mark) {
 	if n := now.TransferLost - before.TransferLost; n > 0 {
 		s.stats.LostRecord += n
-		s.lost(lifecycle.TCP, n, "the ring of transfers was full")
+		s.lost(lifecycle.TCP, n, now.Counted, "the ring of transfers was full")
 	}
 	if n := now.ControlLost - before.ControlLost; n > 0 {
 		s.stats.LostRecord += n
-		s.lost(lifecycle.Wire, n, "the ring of control messages was full")
+		s.lost(lifecycle.Wire, n, now.Counted, "the ring of control messages was full")
 	}
 	if now.TransferFull > before.TransferFull {
 		s.unfollowed = true
-		s.lost(lifecycle.TCP, now.TransferFull-before.TransferFull, "more connections than can be followed")
+		s.lost(lifecycle.TCP, now.TransferFull-before.TransferFull, now.Counted, "more connections than can be followed")
 	}
 	if n := now.VerbsLost - before.VerbsLost; n > 0 {
 		s.stats.LostRecord += n
 		if now.VerbsUntold > before.VerbsUntold {
 			s.paths.Distrust()
+			s.ucx.Distrust()
 		}
-		s.lost(lifecycle.RDMA, n, "the ring of RDMA requests was full, or calls could not be followed")
+		s.lost(lifecycle.RDMA, n, now.Counted, "the ring of RDMA requests was full, or calls could not be followed")
 	}
 	if now.ControlFull > before.ControlFull {
-		s.lost(lifecycle.Wire, now.ControlFull-before.ControlFull, "more control connections than can be followed")
+		s.lost(lifecycle.Wire, now.ControlFull-before.ControlFull, now.Counted, "more control connections than can be followed")
 	}
 }
 
-// lost says so of the whole node, and forgets what was proven.
-func (s *State) lost(of lifecycle.Src, n uint64, why string) {
+// lost says so of the whole node, and forgets what was proven. until is when it was
+// lost at the latest.
+func (s *State) lost(of lifecycle.Src, n uint64, until int64, why string) {
 	s.emit(&lifecycle.Fact{Src: lifecycle.Sidecar, Ev: lifecycle.EventsLost, Of: of, Count: n, Stage: "kernel", Reason: why})
-	for _, i := range s.insts {
-		for _, l := range i.links {
-			for w := range numWays {
-				if w.source() == of { // the loss has withdrawn it already
-					l.ways[w].covered, l.ways[w].told = false, ""
-				}
+	for w := range numWays {
+		if w.source() != of {
+			continue
+		}
+		s.doubted[w] = until
+		for _, i := range s.insts {
+			for _, l := range i.links { // the loss has withdrawn it already
+				l.ways[w].covered, l.ways[w].told = false, ""
 			}
 		}
 	}

@@ -51,6 +51,7 @@ type world struct {
 	problems []string
 	clock    int64
 	counts   probe.Counts
+	counted  int64
 	offsets  map[tap]uint64
 }
 
@@ -159,7 +160,7 @@ func (w *world) moved(inode uint64, page int, change func(*tcpxfer.Record)) {
 // mark lets everything be taken in.
 func (w *world) mark() {
 	w.t.Helper()
-	m := probe.Mark{T: w.tick(), Counts: w.counts}
+	m := probe.Mark{T: w.tick(), Counted: w.counted, Counts: w.counts}
 	must(w.t, w.Take(probe.Progress, m.Append(nil)))
 }
 

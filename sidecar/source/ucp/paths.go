@@ -128,20 +128,24 @@ func (ps *Paths) Made(m *Made) *Endpoint {
 }
 
 // Ended takes in that an endpoint or a worker is no more, and a worker's endpoints
-// with it.
-func (ps *Paths) Ended(a *About) {
+// with it. each is told of the endpoints.
+func (ps *Paths) Ended(a *About, each func(endpoint uint64)) {
 	p := ps.processes[a.PID]
 	if p == nil {
 		return
 	}
+	drop := func(endpoint uint64) {
+		delete(p.endpoints, endpoint)
+		each(endpoint)
+	}
 	switch a.What {
 	case KindEndpointGone:
-		delete(p.endpoints, a.ID)
+		drop(a.ID)
 	case KindWorkerGone:
 		ps.forgetWorker(a.PID, p, a.ID)
 		for at, e := range p.endpoints {
 			if e.Worker == a.ID {
-				delete(p.endpoints, at)
+				drop(at)
 			}
 		}
 	}
@@ -191,6 +195,15 @@ func (ps *Paths) Find(pid uint32, endpoint uint64) *Endpoint {
 		return p.endpoints[endpoint]
 	}
 	return nil
+}
+
+// Of are the endpoints of a process.
+func (ps *Paths) Of(pid uint32, each func(*Endpoint)) {
+	if p := ps.processes[pid]; p != nil {
+		for _, e := range p.endpoints {
+			each(e)
+		}
+	}
 }
 
 // Uses reports whether a process has UCX, as far as is known.

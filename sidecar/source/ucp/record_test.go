@@ -122,6 +122,6 @@ func take(ps *Paths, record any, ended Ends) {
 	case Done:
 		ps.Done(&r, ended)
 	case About:
-		ps.Ended(&r)
+		ps.Ended(&r, func(uint64) {})
 	}
 }

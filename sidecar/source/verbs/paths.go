@@ -267,6 +267,9 @@ func (ps *Paths) Uses(pid uint32) bool {
 	return p != nil && len(p.contexts) > 0
 }
 
+// Knows reports whether anything is known of a process.
+func (ps *Paths) Knows(pid uint32) bool { return ps.processes[pid] != nil }
+
 // Blind is why what a process posts is not all seen; "": it is.
 func (ps *Paths) Blind(pid uint32) string {
 	p := ps.processes[pid]

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"sync/atomic"
 
 	wire "github.com/kvwitness/kvwitness/engine/pdwire"
 )
@@ -56,6 +57,9 @@ func Open(prefill, decode *Half, t Transport) (c *Couple, err error) {
 	return c, nil
 }
 
+// Session is what decode's memory is written by.
+func (c *Couple) Session() string { return c.to.Session }
+
 func (c *Couple) bases() (out []uint64) {
 	for i := range Regions {
 		out = append(out, c.to.Address+uint64(i*Pages*PageBytes))
@@ -94,6 +98,9 @@ func (c *Couple) write(h Handoff) error {
 	_, err := c.Prefill.Do("write", map[string]any{"target": c.to.Session, "moves": h.Moves})
 	return err
 }
+
+// rooms are numbers of those that were played, by all couples.
+var rooms atomic.Int64
 
 // Play plays one handoff and returns its room.
 type Play func(Handoff) (room string, err error)
@@ -154,9 +161,8 @@ func (c *Couple) SGLang() (instance string, play Play, err error) {
 		done(c.Prefill, "connect", map[string]any{"kind": "PUSH", "to": instance}),
 		say(c.Decode, c.Prefill, registration.Frames()),
 	)
-	room := int64(1000)
 	return instance, func(h Handoff) (string, error) {
-		room++
+		room := rooms.Add(1)
 		name := fmt.Sprint(room)
 		request := &wire.TransferRequest{Room: room, Address: self, Session: c.to.Session, AuxIndex: 1, RequiredDst: 1}
 		for _, p := range h.Named {
