@@ -5,6 +5,7 @@ package ucp
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kvwitness/kvwitness/bpf/load"
 	"github.com/kvwitness/kvwitness/bpf/target"
@@ -34,7 +35,7 @@ type Options struct {
 	PerfEvents bool
 }
 
-// Probe is the loaded programs and what they are attached to. Watch and
+// Probe is the loaded programs and what they are attached to. Watch, Uses and
 // AttachLibrary are safe for concurrent use, also beside the methods of
 // [load.Probe], which are for one goroutine.
 type Probe struct {
@@ -106,6 +107,11 @@ func (p *Probe) Watch(pid int, maps []target.Mapping) (since int64, err error) {
 		err = fmt.Errorf("process %d: %w", pid, ErrNoUCX)
 	}
 	return since, err
+}
+
+// Uses reports whether a process has UCX mapped.
+func (p *Probe) Uses(pid int, maps []target.Mapping) bool {
+	return slices.ContainsFunc(maps, func(m target.Mapping) bool { return m.Executable && m.Inode != 0 && p.known.isUCX(pid, m) })
 }
 
 // AttachLibrary attaches to a UCX, whoever has it mapped now or later.

@@ -15,9 +15,9 @@
 // was posted, and where it was cut (Flags); that a loss is counted; that it
 // writes nothing into the process.
 //
-// It does not see: writes that a library hands to the NIC itself (UCX on mlx5
-// with rc_x or dc_x: a record says where mlx5 or mlx4 is asked for the way;
-// GPU-initiated transfers), memory windows and DEVX keys,
+// It does not see: writes that a library hands to the NIC itself (a record says
+// where mlx5 or mlx4 is asked for the way, and by whom: for UCX on mlx5 there is
+// bpf/ucp; GPU-initiated transfers), memory windows and DEVX keys,
 // libraries that link a verbs provider statically, and the target side of a
 // one-sided operation, which has no event on its CPU.
 //

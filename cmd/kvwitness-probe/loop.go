@@ -94,7 +94,7 @@ func open(s settings, out *os.File) (l *loop, err error) {
 		return l, err
 	}
 	l.attacher = newAttacher(l.verbs, l.ucx, attach.Proc(s.proc))
-	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}}
+	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}, callers: map[caller]bool{}}
 	libraries := l.attacher.begin()
 	l.watch = attach.Watch{
 		Proc: attach.Proc(s.proc), Rules: s.rules, Self: os.Getpid(),
@@ -184,7 +184,7 @@ func (l *loop) turn(now time.Time) error {
 	}{{l.verbs.Probe, probe.Verbs, 8}, {l.ucx.Probe, probe.UCX, 8}, {l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
 		err := source.from.Drain(func(b []byte) {
 			records++
-			if l.isWatched(b, source.process) {
+			if l.isWatched(b, source.process) && (source.kind != probe.Verbs || !l.isUCXsOwn(b)) {
 				l.write(source.kind, b)
 				l.note(source.kind, b, now)
 			}

@@ -38,6 +38,8 @@ type rdma struct {
 	sites map[uint64]*abuse
 	// hinted is when it was last said of a process that it speaks of handoffs.
 	hinted map[int]time.Time
+	// callers is which calls for ways around post_send are of UCX.
+	callers map[caller]bool
 }
 
 // record takes note of a record of the verbs probe, which was handed on.
@@ -183,6 +185,11 @@ func (l *loop) forgetWays(pid int) {
 	for w := range l.rdma.ways {
 		if w.pid == uint32(pid) {
 			delete(l.rdma.ways, w)
+		}
+	}
+	for c := range l.rdma.callers {
+		if c.pid == uint32(pid) {
+			delete(l.rdma.callers, c)
 		}
 	}
 	l.ask(asked{what: forgetProcess, pid: pid})

@@ -163,7 +163,7 @@ func TestProcessesSayWhatTheyHaveOfRDMA(t *testing.T) {
 	}
 	m, err := ThisMachine()
 	must(t, err)
-	wanted := map[string]State{"no libibverbs": Met, "libibverbs.so.1.14.44.0 with librxe-rdmav34.so": Met, "UCX (libucp.so.0)": Unmet, "none matches": Unmet}
+	wanted := map[string]State{"sleep; no libibverbs": Met, "libibverbs.so.1.14.44.0 with librxe-rdmav34.so": Met, "UCX (libucp.so.0)": Met, "none matches": Unmet}
 	for end := time.Now().Add(60 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		needs := m.Processes(rules)
 		found := 0

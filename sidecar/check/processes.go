@@ -76,9 +76,10 @@ func (m *Machine) process(pid int, p attach.Process) Need {
 	}
 	verbs, providers, ucx := mapped(maps)
 	devices := m.devices(pid)
+	if len(ucx) > 0 {
+		what += " with UCX (" + strings.Join(ucx, ", ") + "), whose puts and gets are seen"
+	}
 	switch {
-	case len(ucx) > 0:
-		return unmet(name, "set UCX_TLS=rc_v,tcp,self for it: what UCX hands to mlx5 devices by itself is not seen", "%s has UCX (%s)", what, strings.Join(ucx, ", "))
 	case len(verbs) == 0 && devices > 0:
 		return unmet(name, "link it with the shared libibverbs: what a program that carries its own copy posts is not seen", "%s has %d RDMA devices open and no libibverbs", what, devices)
 	case len(verbs) == 0:

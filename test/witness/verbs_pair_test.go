@@ -17,7 +17,8 @@ import (
 
 // stubs are compiled once a run: libibverbs and a provider of bpf/verbs/testdata,
 // which move nothing, the same provider under a name that is none and without a
-// table of its functions, what verbs_peer.py calls, and a program in C. That needs gcc and libibverbs-dev.
+// table of its functions, what verbs_peer.py calls, one that is
+// called as a transport of UCX, and a program in C. That needs gcc and libibverbs-dev.
 var stubs = sync.OnceValues(func() (string, error) {
 	src := filepath.Join("..", "..", "bpf", "verbs", "testdata")
 	dir := filepath.Join(binaries, "stubs")
@@ -31,6 +32,7 @@ var stubs = sync.OnceValues(func() (string, error) {
 		append([]string{"gcc", "-s", "-Wl,-soname,libbare-rdmav34.so", "-Wl,--no-eh-frame-hdr", "-o", bare, filepath.Join(src, "provider.c")}, share...),
 		append([]string{"gcc", "-Wl,-soname,libibverbs.so.1", "-Wl,--version-script=" + filepath.Join(src, "libibverbs.map"), "-o", library, filepath.Join(src, "libibverbs.c"), provider}, share...),
 		append([]string{"gcc", "-o", filepath.Join(dir, "libpeer.so"), filepath.Join("programs", "verbs_peer.c"), library}, share...),
+		append([]string{"gcc", "-o", filepath.Join(dir, "libuct_stub.so"), filepath.Join("programs", "transport.c"), provider}, share...),
 		{"gcc", "-O1", "-o", filepath.Join(dir, "target"), filepath.Join(src, "target.c"), library, provider, "-ldl", "-Wl,-rpath,$ORIGIN"},
 	} {
 		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {

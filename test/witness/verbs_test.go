@@ -102,6 +102,24 @@ func TestWhoAsksForADoorbellIsBlind(t *testing.T) {
 	expect(t, w, want)
 }
 
+// Promise: where it is UCX that asks for a doorbell, the process is as seen as before: what
+// UCX rings it for was handed to UCX. A library that is only called like UCX's, in a
+// process that has no UCX, is none.
+func TestADoorbellThatUCXAsksForIsItsOwn(t *testing.T) {
+	w := watch(t, knownPages, verbsPeers)
+	p, other := proved(t, w, 0), proved(t, w, 1)
+	p.prefill.do("load", map[string]any{"library": "libucp.so.0"})
+	for _, each := range []*verbsPair{p, other} {
+		each.prefill.do("transport", nil)
+	}
+	w.await("that the other is blind", func() bool { return unseen(w, other.name(), "rings doorbells") })
+	want := map[string]finding.Outcome{
+		p.good(): finding.Clean, p.handoff(eight, p.post("first", p.whole(eight[0]))): finding.Violated,
+		other.handoff(eight, other.post("first", other.whole(eight[0]))): finding.Unwitnessed,
+	}
+	expect(t, w, want)
+}
+
 // Promise: where one of two devices of a sender cannot be attached to, its
 // handoffs are unwitnessed and those of others are not; once it is closed they are
 // witnessed again.

@@ -134,7 +134,7 @@ func (ps *Paths) Attached(pid uint32, id uint64, t int64, why string, ends bool)
 // Bypassed takes in that a process got at the doorbell of a queue pair.
 func (ps *Paths) Bypassed(pid uint32) {
 	if p := ps.of(pid); p != nil {
-		p.around = "it rings doorbells of its device itself (as UCX does with rc_x and dc_x; UCX_TLS=rc_v would be seen)"
+		p.around = "it rings doorbells of its device itself, past libibverbs and UCX"
 	}
 }
 

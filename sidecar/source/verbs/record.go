@@ -95,7 +95,7 @@ type Extended struct {
 type About struct {
 	Head
 	What Kind
-	ID   uint64 // 0 for KindBypass
+	ID   uint64 // of KindBypass the address from which it was called
 }
 
 // Region is memory that was registered.

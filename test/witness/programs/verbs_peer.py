@@ -5,7 +5,9 @@ what messages.py knows: {"op": "device", "provider"} opens a device; {"op": "pai
 "device", "number", "to"} connects a queue pair; {"op": "post", "pair", "moves",
 "read"} hands it [from, to, bytes] as one chain; {"op": "ring", ...} writes without
 post_send; {"op": "flood", "times", "moves"}; {"op": "poll"}, {"op": "close"},
-{"op": "destroy"}, {"op": "register"}, {"op": "direct"}.
+{"op": "destroy"}, {"op": "register"}; {"op": "direct"} asks the provider for a doorbell,
+{"op": "transport"} lets a library do so that is called as one of UCX's; {"op": "load"}
+loads a library.
 """
 
 import ctypes
@@ -68,6 +70,12 @@ class Peer(messages.Messages):
         provider, qp = self.pairs[q["pair"]]
         for _ in q["moves"]:
             provider.stub_ring(qp, 99)
+
+    def load(self, q):
+        ctypes.CDLL(q["library"])
+
+    def transport(self, q):
+        ctypes.CDLL(folder + "/libuct_stub.so").transport_direct()
 
     def direct(self, q):
         self.devices[q["device"]][0].mlx5dv_init_obj(None, ctypes.c_uint64(1))
