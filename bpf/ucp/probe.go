@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kvwitness/kvwitness/bpf/load"
 	"github.com/kvwitness/kvwitness/bpf/target"
@@ -122,4 +123,15 @@ func (p *Probe) AttachLibrary(path string) (since int64, err error) {
 	}
 	defer l.Close()
 	return p.sites.Exports(l, p.functions)
+}
+
+// PuttingCost is how often puts were seen and how long the programs on their beginning
+// and return ran in all, if the kernel counts that.
+func (p *Probe) PuttingCost() (puts uint64, in time.Duration, err error) {
+	_, begins, err := p.CostOf(probeProgMove)
+	if err != nil {
+		return 0, 0, err
+	}
+	puts, ends, err := p.CostOf(probeProgPut)
+	return puts, begins + ends, err
 }

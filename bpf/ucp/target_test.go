@@ -51,7 +51,7 @@ func start(t testing.TB, env ...string) *commanded.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return commanded.Start(t, filepath.Join(dir, "target"), append([]string{"UCX_TLS=shm", "UCX_NET_DEVICES=lo", "UCX_HANDLE_ERRORS=none"}, env...)...)
+	return commanded.Start(t, append([]string{"UCX_TLS=shm", "UCX_NET_DEVICES=lo", "UCX_HANDLE_ERRORS=none"}, env...), filepath.Join(dir, "target"))
 }
 
 // watcher reads a probe's records.

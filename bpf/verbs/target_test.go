@@ -61,7 +61,7 @@ func build(t testing.TB) string {
 // start runs the target (testdata/target.c).
 func start(t testing.TB, dir string) *commanded.Process {
 	t.Helper()
-	return commanded.Start(t, filepath.Join(dir, "target"))
+	return commanded.Start(t, nil, filepath.Join(dir, "target"))
 }
 
 // watcher reads a probe's records and attaches to what they bring, as the probe

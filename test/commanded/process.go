@@ -22,11 +22,11 @@ type Process struct {
 	out *bufio.Reader
 }
 
-// Start runs a program, with additions to this process's environment, and waits
-// until it is ready. It ends with the test.
-func Start(t testing.TB, path string, env ...string) *Process {
+// Start runs a program by a command line that ends in running it, with additions to
+// this process's environment, and waits until it is ready. It ends with the test.
+func Start(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
-	p := &Process{cmd: exec.Command(path)}
+	p := &Process{cmd: exec.Command(args[0], args[1:]...)}
 	p.cmd.Stderr, p.cmd.Env = os.Stderr, append(os.Environ(), env...)
 	in, err := p.cmd.StdinPipe()
 	if err != nil {
@@ -42,7 +42,7 @@ func Start(t testing.TB, path string, env ...string) *Process {
 	t.Cleanup(p.Kill)
 	p.in, p.out = in, bufio.NewReader(out)
 	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
-		t.Fatalf("%s said %q: %v", path, line, err)
+		t.Fatalf("%v said %q: %v", args, line, err)
 	}
 	return p
 }
@@ -56,12 +56,18 @@ func (p *Process) Kill() {
 	_ = p.cmd.Wait()
 }
 
+// Tell gives commands, each with its end of line, and waits for no answer.
+func (p *Process) Tell(t testing.TB, commands string) {
+	t.Helper()
+	if _, err := io.WriteString(p.in, commands); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Do gives a command and returns what the program says before "done".
 func (p *Process) Do(t testing.TB, format string, args ...any) string {
 	t.Helper()
-	if _, err := fmt.Fprintf(p.in, format+"\n", args...); err != nil {
-		t.Fatal(err)
-	}
+	p.Tell(t, fmt.Sprintf(format+"\n", args...))
 	line, err := p.out.ReadString('\n')
 	if err != nil || !strings.HasSuffix(line, "done\n") {
 		t.Fatalf("%s: the program said %q: %v", fmt.Sprintf(format, args...), line, err)

@@ -1,10 +1,7 @@
 package witness
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -14,47 +11,25 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kvwitness/kvwitness/sidecar/finding"
+	"github.com/kvwitness/kvwitness/test/commanded"
 )
 
 // target is a process in C that does with verbs what it is told
 // (bpf/verbs/testdata/target.c).
 type target struct {
-	t   testing.TB
-	cmd *exec.Cmd
-	in  io.Writer
-	out *bufio.Reader
+	*commanded.Process
+	t testing.TB
 }
 
 // startTarget starts one by a command line that ends in running it.
 func startTarget(t testing.TB, args ...string) *target {
 	t.Helper()
-	p := &target{t: t, cmd: exec.Command(args[0], args[1:]...)}
-	var err error
-	p.in, err = p.cmd.StdinPipe()
-	must(t, err)
-	out, err := p.cmd.StdoutPipe()
-	must(t, err)
-	must(t, p.cmd.Start())
-	t.Cleanup(p.kill)
-	p.out = bufio.NewReader(out)
-	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasPrefix(line, "ready") {
-		t.Fatalf("%v said %q: %v", args, line, err)
-	}
-	return p
-}
-
-func (p *target) kill() {
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	return &target{commanded.Start(t, nil, args...), t}
 }
 
 func (p *target) do(format string, args ...any) {
 	p.t.Helper()
-	_, err := fmt.Fprintf(p.in, format+"\n", args...)
-	must(p.t, err)
-	if line, err := p.out.ReadString('\n'); err != nil || !strings.HasSuffix(line, "done\n") {
-		p.t.Fatalf("%s: said %q: %v", fmt.Sprintf(format, args...), line, err)
-	}
+	p.Do(p.t, format, args...)
 }
 
 // seen lets a target post until some of it is seen.
@@ -91,11 +66,9 @@ func TestTwoHundredProcessesOfVerbsAtOnce(t *testing.T) {
 	}
 	want := map[string]finding.Outcome{}
 	for i, c := range all {
-		if _, err := fmt.Fprint(c.in, "open\nqp 17 99\npost 16 1 4096 4096 0 0\nreg 4096\n"); err != nil {
-			t.Fatal(err)
-		}
+		c.Tell(t, "open\nqp 17 99\npost 16 1 4096 4096 0 0\nreg 4096\n")
 		if i%2 == 0 {
-			must(t, c.cmd.Process.Kill())
+			c.Kill()
 		}
 		if i%50 == 0 {
 			want[p.good()] = finding.Clean
@@ -104,7 +77,7 @@ func TestTwoHundredProcessesOfVerbsAtOnce(t *testing.T) {
 	want[p.good()] = finding.Clean
 	want[p.handoff(eight, p.post("first", p.whole(eight[0])))] = finding.Violated
 	for _, c := range all {
-		c.kill()
+		c.Kill()
 	}
 	w.await("posts of the others", func() bool { return w.state.Stats().Posted > 16*many/8 })
 	expect(t, w, want)
