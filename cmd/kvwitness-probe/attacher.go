@@ -34,10 +34,6 @@ const (
 	hintPause = 20 * time.Millisecond
 )
 
-// folders are where distributions install libibverbs and UCX. They are attached to
-// before anybody loads them, so that nothing of those who do is missed.
-var folders = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64"}
-
 // asked is what the loop wants to be done.
 type asked struct {
 	what     task
@@ -104,47 +100,6 @@ func newAttacher(p *verbs.Probe, ucx *ucp.Probe, proc attach.Proc) *attacher {
 	return &attacher{
 		probe: p, ucx: ucx, proc: proc, asked: make(chan asked, maxAsked), told: make(chan answered, maxAsked),
 		scanned: make(chan []source.Context, 1), processes: map[int]*user{}, tried: map[[2]uint64]bool{},
-	}
-}
-
-// library is a file that is attached to before it is loaded.
-type library struct {
-	path   string
-	attach func(path string) (int64, error)
-}
-
-// libraries are those of a root folder.
-func (a *attacher) libraries(root string) (all []library) {
-	for _, folder := range folders {
-		all = append(all, library{root + folder + "/libibverbs.so.1", a.probe.AttachLibrary}, library{root + folder + "/libucp.so.0", a.ucx.AttachLibrary})
-	}
-	return all
-}
-
-// begin attaches to the libraries of this machine.
-func (a *attacher) begin() error {
-	var failed error
-	for _, l := range a.libraries("") {
-		if _, err := l.attach(l.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = errors.Join(failed, fmt.Errorf("attach to %s: %w", l.path, err))
-		}
-	}
-	return failed
-}
-
-// before attaches to the libraries of a process's own root, which may be a
-// container's, before it loads one. Where that fails it is attached to as it has it
-// mapped, and what is in the way is said then.
-func (a *attacher) before(pid int) {
-	for _, l := range a.libraries(fmt.Sprintf("%s/%d/root", a.proc, pid)) {
-		var stat unix.Stat_t
-		if unix.Stat(l.path, &stat) != nil {
-			continue
-		}
-		if at := [2]uint64{stat.Dev, stat.Ino}; !a.tried[at] && len(a.tried) < maxTried {
-			a.tried[at] = true
-			_, _ = l.attach(l.path)
-		}
 	}
 }
 
