@@ -7,11 +7,9 @@ import (
 	source "github.com/kvwitness/kvwitness/sidecar/source/verbs"
 )
 
-// caller is where a process called for a way around post_send.
-type caller struct {
-	pid  uint32
-	addr uint64
-}
+// maxCallers bounds the places of a process that are looked up: to look costs the loop
+// as long as reading what the process has mapped.
+const maxCallers = 64
 
 // isUCXsOwn reports whether a record of verbs is of a way around post_send that UCX
 // called for itself: what it then rings doorbells for was handed to it, and is seen
@@ -25,23 +23,26 @@ func (l *loop) isUCXsOwn(b []byte) bool {
 	if err != nil {
 		return false
 	}
-	at := caller{g.PID, record.(source.About).ID}
-	own, known := l.rdma.callers[at]
-	if !known {
-		if len(l.rdma.callers) >= maxWays {
-			clear(l.rdma.callers)
-		}
-		own = l.calledByUCX(at)
-		l.rdma.callers[at] = own
+	caller := record.(source.About).ID
+	known := l.rdma.callers[g.PID]
+	own, asked := known[caller]
+	if asked || len(known) >= maxCallers {
+		return own
 	}
+	if known == nil {
+		known = map[uint64]bool{}
+		l.rdma.callers[g.PID] = known
+	}
+	own = l.calledByUCX(int(g.PID), caller)
+	known[caller] = own
 	return own
 }
 
-func (l *loop) calledByUCX(at caller) bool {
-	maps, err := target.Mappings(int(at.pid))
+func (l *loop) calledByUCX(pid int, caller uint64) bool {
+	maps, err := target.Mappings(pid)
 	if err != nil {
 		return false
 	}
-	m, found := target.At(maps, at.addr)
-	return found && m.Executable && target.IsTransport(m.Path) && l.ucx.Uses(int(at.pid), maps)
+	m, found := target.At(maps, caller)
+	return found && m.Executable && target.IsTransport(m.Path) && l.ucx.Uses(pid, maps)
 }

@@ -94,7 +94,7 @@ func open(s settings, out *os.File) (l *loop, err error) {
 		return l, err
 	}
 	l.attacher = newAttacher(l.verbs, l.ucx, attach.Proc(s.proc))
-	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}, callers: map[caller]bool{}}
+	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}, callers: map[uint32]map[uint64]bool{}}
 	libraries := l.attacher.begin()
 	l.watch = attach.Watch{
 		Proc: attach.Proc(s.proc), Rules: s.rules, Self: os.Getpid(),

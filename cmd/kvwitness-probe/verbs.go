@@ -38,8 +38,8 @@ type rdma struct {
 	sites map[uint64]*abuse
 	// hinted is when it was last said of a process that it speaks of handoffs.
 	hinted map[int]time.Time
-	// callers is which calls for ways around post_send are of UCX.
-	callers map[caller]bool
+	// callers is, for each process, from where UCX asked for ways around post_send.
+	callers map[uint32]map[uint64]bool
 }
 
 // record takes note of a record of the verbs probe, which was handed on.
@@ -182,14 +182,10 @@ func (l *loop) hint(pid int, now time.Time) {
 // forgetWays drops what is known of a process.
 func (l *loop) forgetWays(pid int) {
 	delete(l.rdma.hinted, pid)
+	delete(l.rdma.callers, uint32(pid))
 	for w := range l.rdma.ways {
 		if w.pid == uint32(pid) {
 			delete(l.rdma.ways, w)
-		}
-	}
-	for c := range l.rdma.callers {
-		if c.pid == uint32(pid) {
-			delete(l.rdma.callers, c)
 		}
 	}
 	l.ask(asked{what: forgetProcess, pid: pid})
