@@ -20,8 +20,10 @@ type file struct{ dev, inode uint64 }
 func (s *Sites) known(in *Library, offset uint64, role string) (file, bool) {
 	places := map[file][]uint64{}
 	candidates := map[file]bool{}
-	for at := range s.attached {
-		places[at.file] = append(places[at.file], at.offset)
+	for at, a := range s.attached {
+		for _, p := range a.points {
+			places[at.file] = append(places[at.file], p.Offset)
+		}
 		candidates[at.file] = candidates[at.file] || at.offset == offset && at.role == role
 	}
 	for other, wanted := range candidates {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/cilium/ebpf"
@@ -70,10 +71,15 @@ type site struct {
 }
 
 type attachment struct {
-	id    uint64
-	since int64 // ns, CLOCK_MONOTONIC
-	links []link.Link
+	id     uint64
+	since  int64 // ns, CLOCK_MONOTONIC
+	points []Point
+	links  []link.Link
 }
+
+// Point is where a function begins in a file, and the cookie that the programs see
+// there.
+type Point struct{ Offset, Cookie uint64 }
 
 // NeedsAdmin reports whether the kernel asks for CAP_SYS_ADMIN to attach, as it does
 // before Linux 6.6.
@@ -145,14 +151,22 @@ func (s *Sites) Exports(l *Library, all []Function) (since int64, err error) {
 }
 
 // Attach attaches programs to a function of a file, once, and returns since when they
-// are.
+// are. The cookie is the place's number; see Refuse.
 func (s *Sites) Attach(in *Library, offset uint64, role string, entry, exit string) (since int64, err error) {
+	return s.AttachAll(in, role, entry, exit, []Point{{Offset: offset}})
+}
+
+// AttachAll attaches the same programs to several functions of a file at once, once:
+// the first of them stands for all. From Linux 6.6 on that is one link for each
+// program. A function whose cookie is 0 gets the place's number.
+func (s *Sites) AttachAll(in *Library, role string, entry, exit string, points []Point) (since int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(in.file.Fd()), &stat); err != nil {
 		return 0, fmt.Errorf("look at the file: %w", err)
 	}
+	offset := points[0].Offset
 	at := site{file{stat.Dev, stat.Ino}, offset, role}
 	if other, same := s.same[at.file]; same {
 		at.file = other
@@ -169,7 +183,7 @@ func (s *Sites) Attach(in *Library, offset uint64, role string, entry, exit stri
 	case len(s.attached)+len(s.refused) >= maxSites:
 		return 0, fmt.Errorf("attach to more than %d functions: %w", maxSites, ErrTooMany)
 	}
-	a, err := s.hang(in, at, entry, exit)
+	a, err := s.hang(in, role, entry, exit, points)
 	if err != nil {
 		return 0, err
 	}
@@ -177,23 +191,27 @@ func (s *Sites) Attach(in *Library, offset uint64, role string, entry, exit stri
 	return a.since, nil
 }
 
-// hang attaches the programs of a place.
-func (s *Sites) hang(in *Library, at site, entry, exit string) (*attachment, error) {
+// hang attaches the programs of a place: that of the beginnings first, else calls that
+// begin in between would end without having begun.
+func (s *Sites) hang(in *Library, role, entry, exit string, points []Point) (*attachment, error) {
 	file, err := link.OpenExecutable(in.path())
 	if err != nil {
 		return nil, fmt.Errorf("open: %w", err)
 	}
 	s.sites++
-	a := &attachment{id: s.sites}
+	a := &attachment{id: s.sites, points: slices.Clone(points)}
+	for i := range a.points {
+		if a.points[i].Cookie == 0 {
+			a.points[i].Cookie = a.id
+		}
+	}
 	for i, program := range [...]string{entry, exit} {
 		if program == "" {
 			continue
 		}
-		l, err := s.attach(file, at, program, a.id, i == 1)
-		if err != nil {
-			return nil, errors.Join(fmt.Errorf("attach to %s at %#x: %w", at.role, at.offset, err), a.close())
+		if err := s.attach(a, file, role, program, i == 1); err != nil {
+			return nil, errors.Join(fmt.Errorf("attach to %s at %#x: %w", role, points[0].Offset, err), a.close())
 		}
-		a.links = append(a.links, l)
 	}
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -203,21 +221,37 @@ func (s *Sites) hang(in *Library, at site, entry, exit string) (*attachment, err
 	return a, nil
 }
 
-// attach attaches one program, to the beginning of a function or to its return.
-func (s *Sites) attach(file *link.Executable, at site, program string, id uint64, atReturn bool) (link.Link, error) {
+// attach attaches one program, to the beginnings of functions or to their returns.
+func (s *Sites) attach(a *attachment, file *link.Executable, role, program string, atReturn bool) error {
 	p := s.probe.Program(program)
 	if !s.perfEvents {
-		where := &link.UprobeMultiOptions{Addresses: []uint64{at.offset}, Cookies: []uint64{id}}
-		if atReturn {
-			return file.UretprobeMulti(nil, p, where)
+		where := &link.UprobeMultiOptions{}
+		for _, at := range a.points {
+			where.Addresses, where.Cookies = append(where.Addresses, at.Offset), append(where.Cookies, at.Cookie)
 		}
-		return file.UprobeMulti(nil, p, where)
+		attach := file.UprobeMulti
+		if atReturn {
+			attach = file.UretprobeMulti
+		}
+		return a.keep(attach(nil, p, where))
 	}
-	where := &link.UprobeOptions{Address: at.offset, Cookie: id}
+	attach := file.Uprobe
 	if atReturn {
-		return file.Uretprobe(at.role, p, where)
+		attach = file.Uretprobe
 	}
-	return file.Uprobe(at.role, p, where)
+	for _, at := range a.points {
+		if err := a.keep(attach(role, p, &link.UprobeOptions{Address: at.Offset, Cookie: at.Cookie})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attachment) keep(l link.Link, err error) error {
+	if err == nil {
+		a.links = append(a.links, l)
+	}
+	return err
 }
 
 // Refuse detaches from a place, named by the cookie that its programs see, and lets

@@ -1,0 +1,24 @@
+// Package cuda is the probe of the CUDA driver's memory: it sees, at the functions that
+// libcuda.so.1 exports, what a process allocates, maps, frees, lends and opens, and how
+// it ended. It is off unless asked for.
+//
+// It imports bpf/load, bpf/uprobe, bpf/target and the reader of its records
+// (sidecar/source/cuda). It needs the rights to load and attach (see kvwitness-probe),
+// a kernel with BTF from 5.15 on, and x86-64. It promises:
+//   - a function that several names lead to is attached to once, and a process that got
+//     its address by cuGetProcAddress is seen there as well;
+//   - a call is told when it has succeeded, once; where one function calls another, both
+//     are told, with their beginnings, so that they can be known as one;
+//   - a record for which there is no room is counted, and a call that was not seen to
+//     begin is told as one that is not known;
+//   - nothing is attached to a driver whose version is denied;
+//   - of processes that are not watched only who opens memory of one that is.
+//
+// What it cannot see: memory of arrays and textures, which no transfer touches; memory
+// that is lent by file descriptor (cuMemExportToShareableHandle) and opened by a process
+// that is not watched; which of more than 16,384 handles, the oldest, was opened; what a
+// program calls by another way into the driver than its exported functions. Functions
+// that bring memory in other ways than are followed are told as that.
+package cuda
+
+//go:generate go tool bpf2go -go-package cuda -cc clang-16 -strip llvm-strip-16 -target amd64 -no-global-types -cflags "-O2 -g -mcpu=v3 -Wall -Werror -I../include" probe probe.bpf.c
