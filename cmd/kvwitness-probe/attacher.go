@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kvwitness/kvwitness/bpf/cuda"
 	"github.com/kvwitness/kvwitness/bpf/target"
 	"github.com/kvwitness/kvwitness/bpf/ucp"
 	"github.com/kvwitness/kvwitness/bpf/verbs"
@@ -55,6 +56,7 @@ const (
 	attachContext
 	attachExtended
 	refuseSite
+	watchDriver // of CUDA
 )
 
 // answered is what came of it.
@@ -64,14 +66,15 @@ type answered struct {
 	err   error
 }
 
-// attacher attaches to the verbs and the UCX of watched processes, beside the loop: it
+// attacher attaches to the verbs, the UCX and the CUDA driver of watched processes, beside the loop: it
 // takes the kernel longer than a ring may wait.
 type attacher struct {
-	probe *verbs.Probe
-	ucx   *ucp.Probe
-	proc  attach.Proc
-	asked chan asked
-	told  chan answered
+	probe  *verbs.Probe
+	ucx    *ucp.Probe
+	driver *cuda.Probe // nil: it is not asked for
+	proc   attach.Proc
+	asked  chan asked
+	told   chan answered
 	// scanned are contexts that were found in the memory of processes.
 	scanned   chan []source.Context
 	scanning  bool
@@ -94,11 +97,12 @@ type user struct {
 
 	ucx        bool // it was told whether its UCX is attached to
 	ucxProblem string
+	driver     driverUse
 }
 
-func newAttacher(p *verbs.Probe, ucx *ucp.Probe, proc attach.Proc) *attacher {
+func newAttacher(p *verbs.Probe, ucx *ucp.Probe, driver *cuda.Probe, proc attach.Proc) *attacher {
 	return &attacher{
-		probe: p, ucx: ucx, proc: proc, asked: make(chan asked, maxAsked), told: make(chan answered, maxAsked),
+		probe: p, ucx: ucx, driver: driver, proc: proc, asked: make(chan asked, maxAsked), told: make(chan answered, maxAsked),
 		scanned: make(chan []source.Context, 1), processes: map[int]*user{}, tried: map[[2]uint64]bool{},
 	}
 }
@@ -136,7 +140,7 @@ func (a *attacher) take(ctx context.Context, q asked) {
 	switch q.what {
 	case watchProcess:
 		now := time.Now()
-		a.processes[q.pid] = &user{pid: q.pid, without: q.t, next: now, pause: firstLook, files: map[int32]bool{}}
+		a.processes[q.pid] = &user{pid: q.pid, without: q.t, next: now, pause: firstLook, files: map[int32]bool{}, driver: driverUse{without: q.t}}
 		a.before(q.pid)
 	case forgetProcess:
 		delete(a.processes, q.pid)
@@ -165,6 +169,7 @@ func (a *attacher) take(ctx context.Context, q asked) {
 		r := answered{asked: q}
 		r.since, r.err = a.probe.AttachExtended(q.extended)
 		a.tell(ctx, r)
+	case watchDriver: // is told, and not asked
 	case refuseSite:
 		a.tell(ctx, answered{asked: q, err: errors.Join(verbs.ErrAbused, a.probe.Refuse(q.site))})
 	}
@@ -189,6 +194,11 @@ func (a *attacher) looks(ctx context.Context, now time.Time) {
 				r.err = errors.New(why)
 			}
 			a.tell(ctx, r)
+		}
+		if a.driver != nil {
+			if r, news := a.lookDriver(u); news {
+				a.tell(ctx, r)
+			}
 		}
 	}
 }

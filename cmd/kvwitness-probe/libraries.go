@@ -41,6 +41,11 @@ func (a *attacher) libraries(root, program string) (all []library) {
 	for _, folder := range folders {
 		all = append(all, library{root + folder + "/libibverbs.so.1", a.probe.AttachLibrary}, library{root + folder + "/libucp.so.0", a.ucx.AttachLibrary})
 	}
+	if a.driver != nil {
+		for _, path := range drivers {
+			all = append(all, library{root + path, a.driver.AttachLibrary})
+		}
+	}
 	for _, prefix := range append(environment(program), prefixes...) {
 		found, _ := filepath.Glob(root + prefix + carried) // the pattern is right
 		for _, name := range found[:min(len(found), maxCarried)] {

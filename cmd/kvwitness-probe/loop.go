@@ -8,11 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kvwitness/kvwitness/bpf/cuda"
 	"github.com/kvwitness/kvwitness/bpf/load"
 	"github.com/kvwitness/kvwitness/bpf/pdwire"
 	"github.com/kvwitness/kvwitness/bpf/process"
@@ -21,6 +23,7 @@ import (
 	"github.com/kvwitness/kvwitness/bpf/verbs"
 	"github.com/kvwitness/kvwitness/sidecar/attach"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
+	calls "github.com/kvwitness/kvwitness/sidecar/source/cuda"
 )
 
 // How often the probe does what.
@@ -44,6 +47,8 @@ type loop struct {
 	starts    *load.Probe
 	verbs     *verbs.Probe
 	ucx       *ucp.Probe
+	driver    *cuda.Probe // nil: it is not asked for
+	rings     []ring
 	attacher  *attacher
 	rdma      rdma
 	watch     attach.Watch
@@ -93,7 +98,13 @@ func open(s settings, out *os.File) (l *loop, err error) {
 	if l.ucx, err = ucp.Open(ucp.Options{Options: load.Options{Targets: l.transfers.Targets()}, Completions: s.completions}); err != nil {
 		return l, err
 	}
-	l.attacher = newAttacher(l.verbs, l.ucx, attach.Proc(s.proc))
+	if s.cuda {
+		if l.driver, err = cuda.Open(cuda.Options{Options: load.Options{Targets: l.transfers.Targets()}, Deny: s.deny}); err != nil {
+			return l, err
+		}
+	}
+	l.listen()
+	l.attacher = newAttacher(l.verbs, l.ucx, l.driver, attach.Proc(s.proc))
 	l.rdma = rdma{asked: l.attacher.asked, ways: map[way]answered{}, sites: map[uint64]*abuse{}, hinted: map[int]time.Time{}, callers: map[uint32]map[uint64]bool{}}
 	libraries := l.attacher.begin()
 	l.watch = attach.Watch{
@@ -114,6 +125,9 @@ func open(s settings, out *os.File) (l *loop, err error) {
 
 func (l *loop) close() error {
 	var errs []error
+	if l.driver != nil {
+		errs = append(errs, l.driver.Close())
+	}
 	if l.verbs != nil {
 		errs = append(errs, l.verbs.Close())
 	}
@@ -177,14 +191,10 @@ func (l *loop) turn(now time.Time) error {
 		l.lastCount = now
 	}
 	records := 0
-	for _, source := range [...]struct {
-		from    *load.Probe
-		kind    probe.Kind
-		process int // where a record says its process
-	}{{l.verbs.Probe, probe.Verbs, 8}, {l.ucx.Probe, probe.UCX, 8}, {l.controls, probe.Control, 32}, {l.transfers, probe.Transfer, 40}} {
+	for _, source := range l.rings {
 		err := source.from.Drain(func(b []byte) {
 			records++
-			if l.isWatched(b, source.process) && (source.kind != probe.Verbs || !l.isUCXsOwn(b)) {
+			if slices.ContainsFunc(source.processes, func(at int) bool { return l.isWatched(b, at) }) && (source.kind != probe.Verbs || !l.isUCXsOwn(b)) {
 				l.write(source.kind, b)
 				l.note(source.kind, b, now)
 			}
@@ -204,6 +214,21 @@ func (l *loop) turn(now time.Time) error {
 		return err
 	}
 	return errors.Join(l.failed, l.out.Flush())
+}
+
+// ring is where records of a probe come from.
+type ring struct {
+	from      *load.Probe
+	kind      probe.Kind
+	processes []int // where a record says of which processes it is
+}
+
+// listen lists the rings.
+func (l *loop) listen() {
+	l.rings = []ring{{l.verbs.Probe, probe.Verbs, []int{8}}, {l.ucx.Probe, probe.UCX, []int{8}}, {l.controls, probe.Control, []int{32}}, {l.transfers, probe.Transfer, []int{40}}}
+	if l.driver != nil {
+		l.rings = append(l.rings, ring{l.driver.Probe, probe.CUDA, []int{calls.ProcessAt, calls.OwnerAt}})
+	}
 }
 
 func (l *loop) write(k probe.Kind, b []byte) {
@@ -232,8 +257,8 @@ func (l *loop) mark() {
 
 // pressed reports whether a ring is so full that it may have lost something.
 func (l *loop) pressed() bool {
-	for _, p := range []*load.Probe{l.verbs.Probe, l.ucx.Probe, l.controls, l.transfers} {
-		if bytes, size := p.Fill(); bytes > size/2 {
+	for _, r := range l.rings {
+		if bytes, size := r.from.Fill(); bytes > size/2 {
 			return true
 		}
 	}
@@ -268,8 +293,15 @@ func (l *loop) count() error {
 		VerbsLost:   v[verbs.RecordsLost] + v[verbs.LostBusy] + v[verbs.LostCalls] + u[ucp.RecordsLost] + u[ucp.LostCalls],
 		VerbsUntold: v[verbs.LostCalls] + v[verbs.LostObjects] + u[ucp.LostCalls] + u[ucp.LostObjects],
 	}
-	lost := func(c probe.Counts) [5]uint64 {
-		return [5]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull, c.VerbsLost}
+	if l.driver != nil {
+		d, err := l.driver.Counters()
+		if err != nil {
+			return err
+		}
+		l.counts.CUDASent, l.counts.CUDALost = d[cuda.RecordsSent], d[cuda.RecordsLost]+d[cuda.LostCalls]
+	}
+	lost := func(c probe.Counts) [6]uint64 {
+		return [6]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull, c.VerbsLost, c.CUDALost}
 	}
 	if lost(before) != lost(l.counts) {
 		l.mark()

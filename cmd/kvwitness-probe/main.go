@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kvwitness/kvwitness/bpf/cuda"
 	"github.com/kvwitness/kvwitness/cmd/internal/build"
 	"github.com/kvwitness/kvwitness/sidecar/attach"
 )
@@ -40,6 +41,8 @@ type settings struct {
 	proc    string
 
 	completions bool
+	cuda        bool
+	deny        []string // versions of the CUDA driver
 }
 
 func parse(args []string) (s settings, err error) {
@@ -56,6 +59,14 @@ func parse(args []string) (s settings, err error) {
 	flags.StringVar(&s.connect, "connect", "", "path of the socket on which the sidecar listens, instead of --fd")
 	flags.StringVar(&s.proc, "proc", "/proc", "where the node's /proc is mounted")
 	flags.BoolVar(&s.completions, "completions", false, "see how each RDMA request ends; that taxes every poll for completions")
+	flags.BoolVar(&s.cuda, "cuda", false, "see what processes allocate of the CUDA driver, and who opens it; each such call pays for it")
+	flags.Func("cuda-deny", "attach to no CUDA driver of this version, such as 550.54.15 or 560.*; again for more", func(text string) error {
+		if len(s.deny) == cuda.MaxDenied || !cuda.ValidDeny(text) {
+			return fmt.Errorf("not a version, or more than %d of them", cuda.MaxDenied)
+		}
+		s.deny = append(s.deny, text)
+		return nil
+	})
 	version := flags.Bool("version", false, "print the version and end")
 	if err := flags.Parse(args); err != nil {
 		return s, err

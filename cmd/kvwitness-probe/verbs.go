@@ -133,7 +133,10 @@ func (l *loop) answers() {
 func (l *loop) attached(r answered) {
 	a := probe.Attached{T: max(r.t, r.since, l.told), PID: uint32(r.pid), Seen: r.err == nil}
 	a.Ends = a.Seen && l.verbs.Completes()
+	kind := probe.Sight
 	switch r.what {
+	case watchDriver:
+		kind, a.Ends = probe.CUDASight, false
 	case attachContext:
 		a.Context = r.context.Context
 	case attachExtended:
@@ -148,7 +151,7 @@ func (l *loop) attached(r answered) {
 		a.Reason = r.err.Error()
 	}
 	l.payload = a.Append(l.payload[:0])
-	l.write(probe.Sight, l.payload)
+	l.write(kind, l.payload)
 }
 
 // judge tells hits of post_send from those of a function that a process named as

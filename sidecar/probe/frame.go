@@ -35,16 +35,18 @@ type Kind uint8
 
 // The kinds of frames.
 const (
-	Hello    Kind = 1 + iota // the version, u32: everything is attached
-	Transfer                 // a record of bpf/tcpxfer
-	Control                  // a record of bpf/pdwire
-	Process                  // a [Seen]
-	Progress                 // a [Mark]
-	Problem                  // text: something does not work, and the remedy
-	Gone                     // the inode of a socket that was followed and is no more, u64
-	Verbs                    // a record of bpf/verbs
-	Sight                    // an [Attached]
-	UCX                      // a record of bpf/ucp
+	Hello     Kind = 1 + iota // the version, u32: everything is attached
+	Transfer                  // a record of bpf/tcpxfer
+	Control                   // a record of bpf/pdwire
+	Process                   // a [Seen]
+	Progress                  // a [Mark]
+	Problem                   // text: something does not work, and the remedy
+	Gone                      // the inode of a socket that was followed and is no more, u64
+	Verbs                     // a record of bpf/verbs
+	Sight                     // an [Attached]
+	UCX                       // a record of bpf/ucp
+	CUDA                      // a record of bpf/cuda
+	CUDASight                 // an [Attached]: whether all that a process asks of the CUDA driver is seen
 	numKind
 )
 

@@ -16,6 +16,7 @@ type Counts struct {
 	Refused                                  uint64 // processes that match and are not watched
 	VerbsSent, VerbsLost                     uint64
 	VerbsUntold                              uint64 // of VerbsLost: about what lasts: contexts, queue pairs, endpoints, registrations
+	CUDASent, CUDALost                       uint64
 }
 
 // Mark says how far the probe has come: every record of before T was handed on
@@ -31,7 +32,7 @@ type Mark struct {
 func (m *Mark) fields() []*uint64 {
 	return []*uint64{
 		&m.TransferSent, &m.TransferLost, &m.TransferFull, &m.ControlSent, &m.ControlLost, &m.ControlFull, &m.ControlCut, &m.Refused,
-		&m.VerbsSent, &m.VerbsLost, &m.VerbsUntold,
+		&m.VerbsSent, &m.VerbsLost, &m.VerbsUntold, &m.CUDASent, &m.CUDALost,
 	}
 }
 

@@ -34,6 +34,10 @@ type StartConfig struct {
 	// Completions of RDMA requests are to be seen too, which each poll for them pays
 	// for.
 	Completions bool
+	// CUDA: what processes ask of the CUDA driver's memory is to be seen too, but for
+	// drivers whose version matches a pattern of CUDADeny.
+	CUDA     bool
+	CUDADeny []string
 	// Stderr takes what the probe complains of; nil: nobody reads it.
 	Stderr io.Writer
 	// Attr is how the process is to be started; nil: as this one is.
@@ -62,6 +66,12 @@ func Start(ctx context.Context, c StartConfig) (*Child, error) {
 	}
 	if c.Completions {
 		args = append(args, "--completions")
+	}
+	if c.CUDA {
+		args = append(args, "--cuda")
+		for _, version := range c.CUDADeny {
+			args = append(args, "--cuda-deny", version)
+		}
 	}
 	cmd := exec.CommandContext(ctx, c.Path, args...)
 	cmd.ExtraFiles = []*os.File{theirs}
