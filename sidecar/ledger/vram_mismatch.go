@@ -32,6 +32,8 @@ type vramState struct {
 	// What was said of it last, so that it is said once until it changes.
 	poolsSaid  bool
 	regionSaid string
+	outside    map[uint64]bool // by address; see outside
+	opened     map[int64]bool  // by process; see openedByAnother
 }
 
 // registered is a region registered for RDMA.
@@ -41,6 +43,10 @@ type registered struct {
 }
 
 func (l *Ledger) regionRegistered(c *call) {
+	if c.f.Src == lifecycle.CUDA {
+		l.outside(c)
+		return
+	}
 	r := registered{c.f.Base, c.f.Bytes, c.f.Memory}
 	v := &c.inst.vram
 	if slices.Contains(v.regions, r) {
@@ -56,6 +62,7 @@ func (l *Ledger) regionRegistered(c *call) {
 
 func (l *Ledger) regionDeregistered(c *call) {
 	v := &c.inst.vram
+	delete(v.outside, c.f.Base)
 	v.regions = slices.DeleteFunc(v.regions, func(r registered) bool {
 		return r.base == c.f.Base && r.bytes == c.f.Bytes
 	})
@@ -66,6 +73,10 @@ func (l *Ledger) vramPoolOpened(pl *pool) { pl.inst.vram.since = l.tick }
 // vramUsage notes a sample and asks what it contradicts.
 func (l *Ledger) vramUsage(c *call) {
 	u := c.f.VRAM
+	if c.f.Src == lifecycle.CUDA {
+		l.openedByAnother(c)
+		return
+	}
 	node := l.vram[c.f.Node]
 	if node == nil {
 		if len(l.vram) >= l.cfg.Limits.Instances {

@@ -143,6 +143,18 @@ var instanceKinds = []mutant{
 		new: `true`,
 	},
 	{
+		rule: "vram_mismatch", clause: "outside", file: "vram_outside.go",
+		off: "a region outside of what the driver gave",
+		old: `if beyond := bytes > c.f.Bytes; beyond`,
+		new: `if beyond := false; beyond`,
+	},
+	{
+		rule: "vram_mismatch", clause: "opened", file: "vram_outside.go",
+		off: "memory that a process of no engine opened",
+		old: `	case v.opened[pid]:`,
+		new: `	case true:`,
+	},
+	{
 		rule: "pool_imbalance", clause: "sum", file: "pool_imbalance.go",
 		off: "the engine's counts do not add up to the pool",
 		old: `sum != int64(len(pl.pages)) {`,

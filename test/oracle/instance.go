@@ -26,6 +26,8 @@ type instance struct {
 	covers   map[coverKey]*cover
 	regions  map[region]bool // registered; whether a finding named them
 	alien    map[int64]bool  // pids that a finding named
+	beyond   map[uint64]bool // addresses at which a finding said that memory is not the instance's
+	opener   map[int64]bool  // pids that a finding said to have its memory open
 	oversize bool            // its pools are larger than its processes; said so
 }
 
@@ -34,7 +36,7 @@ func (o *oracle) inst(name string) *instance {
 	if i == nil {
 		i = &instance{
 			name: name, step: -1, blindTo: -1, nodes: map[string]bool{}, over: map[uint64]bool{}, pools: map[string]*pool{},
-			covers: map[coverKey]*cover{}, regions: map[region]bool{}, alien: map[int64]bool{},
+			covers: map[coverKey]*cover{}, regions: map[region]bool{}, alien: map[int64]bool{}, beyond: map[uint64]bool{}, opener: map[int64]bool{},
 		}
 		o.insts[name] = i
 		o.instOrder = append(o.instOrder, i)

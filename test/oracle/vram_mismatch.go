@@ -32,6 +32,10 @@ func (o *oracle) vramUsage(e *entry) {
 	if e.VRAM == nil {
 		return
 	}
+	if e.Src == lifecycle.CUDA {
+		o.openedBy(e)
+		return
+	}
 	now := process{e.Node, e.VRAM.GPU, e.VRAM.PID, e.Inst, e.Bytes, e.a}
 	o.processes = slices.DeleteFunc(o.processes, func(p process) bool {
 		return p.node == now.node && p.gpu == now.gpu && p.pid == now.pid
@@ -176,13 +180,59 @@ func sum(a, b uint64) uint64 {
 	return a + b
 }
 
+// given: the CUDA driver was seen to give so many bytes from an address on; a region in
+// device memory that begins there must be no longer (R26 c).
+func (o *oracle) given(e *entry) {
+	i := o.inst(e.Inst)
+	longest, in := uint64(0), ""
+	for r := range i.regions {
+		if r.memory == lifecycle.VRAM && r.base == e.Base {
+			longest = max(longest, r.bytes)
+		}
+	}
+	for _, p := range i.sortedPools() {
+		if p.spec.Role == "host" || p.spec.Pages == 0 {
+			continue
+		}
+		for _, r := range p.spec.Regions {
+			if n := r.Stride*uint64(p.spec.Pages-1) + r.Bytes; r.Base == e.Base && n > longest {
+				longest, in = n, p.name
+			}
+		}
+	}
+	if longest > e.Bytes && !i.beyond[e.Base] {
+		c := o.charges()
+		ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, in)
+		ch.claim, ch.observation = "memory there is the instance's", "the driver gave it less"
+		o.say(c)
+	}
+	i.beyond[e.Base] = longest > e.Bytes
+}
+
+// openedBy: a process of no engine has memory of an instance open (R26 d).
+func (o *oracle) openedBy(e *entry) {
+	i := o.inst(e.Inst)
+	if e.Bytes > 0 && !i.opener[e.VRAM.PID] {
+		c := o.charges()
+		ch := c.of(finding.VRAMMismatch, e.Fact, party{inst: i.name}, "")
+		ch.claim, ch.observation = "the instance's memory is its own", "another process has it open"
+		o.say(c)
+	}
+	i.opener[e.VRAM.PID] = e.Bytes > 0
+}
+
 // register and deregister apply the registrations of memory.
 func (o *oracle) register(e *entry) {
+	if e.Src == lifecycle.CUDA {
+		o.given(e)
+		return
+	}
 	o.deregister(e)
 	o.inst(e.Inst).regions[region{e.Base, e.Bytes, e.Memory, e.a}] = false
 }
 
 func (o *oracle) deregister(e *entry) {
+	delete(o.inst(e.Inst).beyond, e.Base)
 	maps.DeleteFunc(o.inst(e.Inst).regions, func(r region, _ bool) bool {
 		return r.base == e.Base && r.bytes == e.Bytes
 	})
