@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -30,6 +31,15 @@ type OwnersConfig struct {
 	// Local reports that Proc has the numbers of this process's own namespace, which
 	// Claim.Serving is in.
 	Local bool
+}
+
+// Strange reports whether a process has no business with the memory of another: it is not
+// of its family, and its executable is not allowed. Where one of them is gone, or cannot
+// be looked at, that is not known, and it is not said.
+func (cfg OwnersConfig) Strange(pid, owner int) bool {
+	r := &procs{cmp.Or(cfg.Proc, "/proc"), map[int]*process{}}
+	p, o := r.look(pid), r.look(owner)
+	return p != nil && o != nil && !r.related(p, o) && allows(slices.Concat(DefaultAllow, cfg.Allow), p) == strange
 }
 
 // Owners joins processes with instances. It is for one goroutine.

@@ -232,6 +232,25 @@ func TestWhoMayUseTheGPUIsNoStranger(t *testing.T) {
 	}
 }
 
+// A process has no business with an engine's memory unless it is of its family or allowed;
+// of one that is gone that is not known.
+func TestWhoIsOfTheFamilyIsNoStranger(t *testing.T) {
+	n := newNode(t)
+	n.engine()
+	n.run(4712, 4700, "/usr/bin/python3", "4712 8") // a worker of the same launcher
+	n.run(4713, 4711, "/opt/helper", "4713 9")
+	n.run(6000, 1, "/opt/other/tool", "6000")
+	n.run(6001, 1, "/usr/bin/nvidia-smi", "6001")
+	for pid, want := range map[int]bool{4712: false, 4713: false, 6000: true, 6001: false, 7777: false} {
+		if got := (OwnersConfig{Proc: n.root}).Strange(pid, 4711); got != want {
+			t.Errorf("process %d is strange: %v", pid, got)
+		}
+	}
+	if (OwnersConfig{Proc: n.root, Allow: []string{"/opt/other/*"}}).Strange(6000, 4711) || (OwnersConfig{Proc: n.root}).Strange(6000, 7777) {
+		t.Error("who is allowed, or whose owner is gone, is strange")
+	}
+}
+
 // On a GPU that no engine uses, and while an engine's processes are not known, nobody
 // is a stranger.
 func TestAStrangerIsOneOnAnEnginesGPU(t *testing.T) {

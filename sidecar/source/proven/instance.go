@@ -1,6 +1,7 @@
 package proven
 
 import (
+	"maps"
 	"net"
 	"net/netip"
 	"slices"
@@ -19,6 +20,7 @@ type instance struct {
 	process uint32     // 0: not known
 	pools   []pool     // as registered
 	opened  bool
+	given   bool             // it was looked whether they are of what the CUDA driver gave
 	staged  bool             // what is written goes by a staging buffer
 	spans   []span           // the memory of its pools, in order
 	links   map[string]*link // to it, by the peer that writes
@@ -27,7 +29,8 @@ type instance struct {
 
 // pool is one registered pool.
 type pool struct {
-	name string
+	name    string
+	guessed bool // how many pages it has, at most
 	lifecycle.PoolSpec
 }
 
@@ -235,6 +238,9 @@ func (s *State) processEnded(process uint32) {
 	}
 	s.paths.Ended(process)
 	s.ucx.Gone(process)
+	s.books.Ended(process)
+	delete(s.watched, process)
+	maps.DeleteFunc(s.looked, func(m memoryAt, _ uint64) bool { return m.process == process })
 	for inode, c := range s.data {
 		if c.process == process {
 			delete(s.data, inode)

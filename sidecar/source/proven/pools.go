@@ -24,7 +24,7 @@ func (s *State) registered(i, peer *instance, pools []pool, staged bool) {
 		p.PageTokens = known.PageTokens
 		p.Pages = known.Pages
 		if p.Pages == 0 {
-			p.Pages = guess(p.Regions)
+			p.Pages, p.guessed = guess(p.Regions), true
 		}
 	}
 	i.staged = staged
@@ -32,7 +32,8 @@ func (s *State) registered(i, peer *instance, pools []pool, staged bool) {
 		return
 	}
 	s.closePools(i)
-	i.pools, i.opened, i.spans = pools, true, spansOf(pools)
+	i.pools, i.opened, i.given, i.spans = pools, true, false, spansOf(pools)
+	defer s.poolsGiven(i)
 	if s.cfg.Followed(i.name) {
 		return
 	}
@@ -146,7 +147,7 @@ func ofSGLang(r *wire.Registration) ([]pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []pool{{"kv", lifecycle.PoolSpec{Regions: regions}}}, nil
+	return []pool{{name: "kv", PoolSpec: lifecycle.PoolSpec{Regions: regions}}}, nil
 }
 
 // groupPool is the pool of one of vLLM's KV cache groups.
@@ -181,7 +182,7 @@ func ofVLLM(t *wire.VLLMTransfer, groups int) ([]pool, error) {
 		if err != nil {
 			return nil, err
 		}
-		pools = append(pools, pool{groupPool(group), lifecycle.PoolSpec{Regions: regions}})
+		pools = append(pools, pool{name: groupPool(group), PoolSpec: lifecycle.PoolSpec{Regions: regions}})
 	}
 	return pools, nil
 }

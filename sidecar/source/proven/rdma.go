@@ -37,6 +37,7 @@ func (s *State) verbs(b []byte) {
 	case verbs.Region:
 		if s.paths.Register(&r) {
 			s.memory(&r, lifecycle.RegionRegistered)
+			s.given(&r)
 		}
 	case verbs.Posted:
 		s.posted(&r)
@@ -106,6 +107,7 @@ func (s *State) about(r *verbs.About) {
 		s.paths.Closed(r.PID, r.ID)
 	case verbs.KindRegionGone:
 		if g, last := s.paths.Deregister(r.PID, r.ID); last {
+			delete(s.looked, memoryAt{g.PID, g.Addr})
 			s.memory(&g, lifecycle.RegionDeregistered)
 		}
 	case verbs.KindBypass:
@@ -155,7 +157,13 @@ func (s *State) over(to *instance, room string, from *instance) {
 // memoryOf tells of what an instance's process had registered before it was known
 // whose it is.
 func (s *State) memoryOf(i *instance) {
-	s.paths.Regions(i.process, func(r verbs.Region) { s.emit(memoryFact(i, &r, lifecycle.RegionRegistered)) })
+	s.paths.Regions(i.process, func(r verbs.Region) {
+		s.emit(memoryFact(i, &r, lifecycle.RegionRegistered))
+		if bytes, known := s.looked[memoryAt{r.PID, r.Addr}]; known {
+			s.emit(givenFact(i, r.Addr, bytes))
+		}
+	})
+	s.poolsGiven(i)
 }
 
 func (s *State) memory(r *verbs.Region, ev lifecycle.Ev) {

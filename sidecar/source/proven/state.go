@@ -8,6 +8,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/probe"
+	"github.com/kvwitness/kvwitness/sidecar/source/cuda"
 	control "github.com/kvwitness/kvwitness/sidecar/source/pdwire"
 	"github.com/kvwitness/kvwitness/sidecar/source/socket"
 	"github.com/kvwitness/kvwitness/sidecar/source/tcpxfer"
@@ -49,6 +50,10 @@ type Config struct {
 	// Local reports whether an address that an RDMA device goes by is of this node;
 	// nil: only loopback is.
 	Local verbs.Local
+	// Stranger reports whether a process that opened GPU memory of another is neither of
+	// that one's family nor allowed to; nil: each that is not watched is. It is asked of
+	// processes that are not watched.
+	Stranger func(process, owner uint32) bool
 	// Problem is told what does not work, in words; nil: nobody is.
 	Problem func(text string)
 }
@@ -70,6 +75,7 @@ type Stats struct {
 	Pulls      uint64 // READs that were asked for
 	Posted     uint64 // RDMA requests, and puts and gets of UCX
 	Placed     uint64 // extents of these, in a pool
+	CUDACalls  uint64 // of the CUDA driver's memory
 	Facts      uint64
 	Forgotten  uint64 // beyond a limit
 	LostRecord uint64 // records for which a ring had no room
@@ -98,6 +104,10 @@ type State struct {
 	clients   map[socket.Flow]uint32 // who writes over a connection
 	paths     *verbs.Paths
 	ucx       *ucp.Paths
+	books     *cuda.Books
+	looked    map[memoryAt]uint64   // how much from its address on the CUDA driver had given
+	watched   map[uint32]bool       // processes
+	distrust  int                   // marks for which a loss of calls of the CUDA driver holds
 	asked     map[socket.Flow]*link // whose request a reply over the same connection answers
 	// doubted is, for each way, until when records may be of before a loss that was
 	// told already: they prove nothing.
@@ -130,6 +140,7 @@ func New(cfg Config) *State {
 		flows: map[socket.Flow]flow{}, data: map[uint64]*dataConn{}, clients: map[socket.Flow]uint32{}, asked: map[socket.Flow]*link{},
 	}
 	s.paths, s.ucx = verbs.NewPaths(cfg.Local), ucp.NewPaths()
+	s.books, s.looked, s.watched = cuda.NewBooks(), map[memoryAt]uint64{}, map[uint32]bool{}
 	s.reader = control.NewReader(s.message, s.lostStream)
 	return s
 }
@@ -152,7 +163,7 @@ func (s *State) Reached() int64 { return s.mark.T }
 func (s *State) Take(k probe.Kind, payload []byte) error {
 	s.stats.Frames++
 	switch k {
-	case probe.Transfer, probe.Control, probe.Process, probe.Verbs, probe.Sight, probe.UCX:
+	case probe.Transfer, probe.Control, probe.Process, probe.Verbs, probe.Sight, probe.UCX, probe.CUDA, probe.CUDASight:
 		return s.hold(k, payload)
 	case probe.Gone:
 		if len(payload) != 8 {
@@ -209,6 +220,7 @@ func (s *State) progress(m probe.Mark) {
 	s.losses(&before, &m)
 	s.mark = m
 	s.release(m.T)
+	s.trust()
 }
 
 // release takes in all records of before a time, in order.
@@ -259,7 +271,10 @@ func (s *State) record(h held) {
 		}
 		if p.Ended {
 			s.processEnded(p.PID)
+			return
 		}
+		s.watched[p.PID] = true
+		s.books.Watched(p.PID)
 	case probe.Verbs:
 		s.verbs(h.b)
 	case probe.UCX:
@@ -271,6 +286,15 @@ func (s *State) record(h held) {
 			return
 		}
 		s.attached(&a)
+	case probe.CUDA:
+		s.cuda(h.b)
+	case probe.CUDASight:
+		a, err := probe.ParseAttached(h.b)
+		if err != nil {
+			s.stats.Malformed++
+			return
+		}
+		s.driverAttached(&a)
 	case probe.Gone:
 		inode := binary.LittleEndian.Uint64(h.b)
 		delete(s.data, inode)

@@ -263,6 +263,13 @@ func (s *State) losses(before, now *probe.Mark) {
 		}
 		s.lost(lifecycle.RDMA, n, now.Counted, "the ring of RDMA requests was full, or calls could not be followed")
 	}
+	if n := now.CUDALost - before.CUDALost; n > 0 {
+		// What a process holds is not known any more; who writes to it is.
+		s.stats.LostRecord += n
+		s.distrust = lossMarks
+		s.books.Lost("records of its calls were lost")
+		s.problem("records of calls of the CUDA driver were lost: what the processes hold is not known until they start anew")
+	}
 	if now.ControlFull > before.ControlFull {
 		s.lost(lifecycle.Wire, now.ControlFull-before.ControlFull, now.Counted, "more control connections than can be followed")
 	}
