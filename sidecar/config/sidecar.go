@@ -41,6 +41,8 @@ type Sidecar struct {
 	EnginePages   int
 	Watch         []string // processes to watch from outside: rules of sidecar/attach
 	Completions   bool     // of RDMA requests are seen
+	CUDA          bool     // what is asked of the CUDA driver is seen
+	CUDADeny      []string // versions of it that are let alone
 	ProbeSocket   string   // where a probe is waited for that something else starts; empty: it is started
 	Evidence      Evidence
 	Alerts        Alerts
@@ -108,6 +110,31 @@ func (e *Engine) parts() []part {
 		{"kv_replay", &e.KVReplay},
 		{"kv_ranks", &e.KVRanks},
 		{"log", &e.Log},
+	}
+}
+
+// maxDeny is how many versions of the CUDA driver may be let alone.
+const maxDeny = 64
+
+// cudaDeny lists versions of the CUDA driver that the probe is not to attach to.
+func cudaDeny() setting {
+	return setting{
+		"watch_cuda_deny", "versions of the CUDA driver to attach nothing to, as 550.54.15 or 560.*,…; a driver that does not say its version is let alone too then", "",
+		"a list of at most 64 versions, separated by commas; * stands for any digits and dots",
+		func(c *Config, text string) error {
+			c.Sidecar.CUDADeny = nil
+			for version := range strings.SplitSeq(text, ",") {
+				if version = strings.TrimSpace(version); version == "" {
+					continue
+				}
+				if strings.Trim(version, "0123456789.*") != "" || len(version) > maxName || len(c.Sidecar.CUDADeny) == maxDeny {
+					return errNotAllowed
+				}
+				c.Sidecar.CUDADeny = append(c.Sidecar.CUDADeny, version)
+			}
+			return nil
+		},
+		func(c *Config) string { return strings.Join(c.Sidecar.CUDADeny, ",") },
 	}
 }
 

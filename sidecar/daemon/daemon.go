@@ -146,7 +146,10 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 		anothers: d.anothers, opened: d.gpus.opened,
 	}
 	if len(s.Watch) > 0 || s.ProbeSocket != "" {
-		d.view = &witness{log: o.Log, in: d.in, node: node, rules: s.Watch, socket: s.ProbeSocket, completions: s.Completions, followed: d.follows, paths: map[path]sight{}, peers: d.peers}
+		d.view = &witness{
+			log: o.Log, in: d.in, node: node, rules: s.Watch, socket: s.ProbeSocket, completions: s.Completions, cuda: s.CUDA, deny: s.CUDADeny,
+			stranger: strangers(&o.Config.GPUs), followed: d.follows, paths: map[path]sight{}, peers: d.peers,
+		}
 	}
 	access, err := accessOf(d, &s.ListenFiles, token)
 	if err != nil {

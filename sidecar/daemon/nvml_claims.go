@@ -59,7 +59,7 @@ func (o *openings) note(f *lifecycle.Fact) {
 	default:
 		return
 	}
-	if f.Node != "" && f.Node != o.node {
+	if f.Node != "" && f.Node != o.node || f.Src == lifecycle.CUDA { // what the driver gave is no claim
 		return
 	}
 	o.mu.Lock()

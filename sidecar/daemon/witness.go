@@ -31,6 +31,11 @@ type witness struct {
 	socket string
 	// completions of RDMA requests are to be seen too.
 	completions bool
+	// cuda: what is asked of the CUDA driver too, but for drivers of a denied version.
+	cuda     bool
+	deny     []string
+	stranger func(process, owner uint32) bool
+	heldAt   time.Time // of the goroutine that watches
 	// followed reports whether an instance tells of its pools itself.
 	followed func(instance string) bool
 	peers    *peers // that are told of what is seen of their memory
@@ -87,6 +92,7 @@ func (w *witness) covered() map[lifecycle.Src]map[string]bool {
 		before, known := all[p.over][p.into]
 		all[p.over][p.into] = s.complete && (before || !known)
 	}
+	all[lifecycle.CUDA] = w.seesMemory()
 	return all
 }
 
@@ -97,6 +103,8 @@ type WitnessState struct {
 	Starts   uint64       `json:"starts"`
 	Paths    []PathState  `json:"paths"` // that were met
 	Seen     proven.Stats `json:"seen"`  // of the present probe
+	// Memory that processes have of the CUDA driver, where that is watched.
+	Memory []MemoryState `json:"memory,omitempty"`
 }
 
 func (w *witness) state() WitnessState {
@@ -156,7 +164,7 @@ func (w *witness) start(ctx context.Context) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Completions: w.completions, Stderr: lines{w.log}})
+	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Completions: w.completions, CUDA: w.cuda, CUDADeny: w.deny, Stderr: lines{w.log}})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
@@ -172,7 +180,7 @@ func (w *witness) watch(ctx context.Context) error {
 	src := w.in.Open("", func() intake.Standing { return intake.Live })
 	defer src.Close()
 	state := proven.New(proven.Config{
-		Node: w.node, Followed: w.followed, Local: newGIDs(gidsOfNode).local,
+		Node: w.node, Followed: w.followed, Local: newGIDs(gidsOfNode).local, Stranger: w.stranger,
 		Emit: func(f *lifecycle.Fact) {
 			// What an engine that is followed says on the wire it says in its stream
 			// too, under other names; of it only what is seen is news.
@@ -205,6 +213,7 @@ func (w *witness) watch(ctx context.Context) error {
 			src.Reached(state.Reached())
 			w.peers.reached(state.Reached())
 			w.say(func(s *WitnessState) { s.Seen = state.Stats() })
+			w.holds(state)
 		}
 	}
 	if !stop() {
@@ -219,7 +228,7 @@ func (w *witness) watch(ctx context.Context) error {
 func (w *witness) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.paths = map[path]sight{}
+	w.paths, w.seen.Memory = map[path]sight{}, nil
 }
 
 // blind tells the judge that what the probe saw goes on unseen.

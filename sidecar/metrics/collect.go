@@ -199,7 +199,7 @@ func (e emitter) sight(s *follow.Status) {
 	}
 	for _, source := range ofSource.Values {
 		seen := source == "lifecycle" && s.State == subscribe.Live || source == "http" && s.Poll.Fresh
-		for _, of := range [...]lifecycle.Src{lifecycle.RDMA, lifecycle.TCP, lifecycle.NVML} {
+		for _, of := range [...]lifecycle.Src{lifecycle.RDMA, lifecycle.TCP, lifecycle.CUDA, lifecycle.NVML} {
 			seen = seen || source == of.String() && e.Covered[of][s.Instance]
 		}
 		e.put(coverage, number(seen), s.Name, source)

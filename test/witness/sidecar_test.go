@@ -28,11 +28,11 @@ type whole struct {
 }
 
 // startWhole starts one that watches from outside, and waits until it does.
-func startWhole(t testing.TB, match string) *whole {
+func startWhole(t testing.TB, match string, more ...string) *whole {
 	t.Helper()
 	command(t, "kvwitness-probe")
 	s := &whole{t: t, verdicts: map[string]finding.Outcome{}, found: map[string][]string{}, first: map[string]time.Time{}}
-	cmd := exec.Command(command(t, "kvwitness"), "sidecar", "--watch", match, "--listen", "127.0.0.1:0")
+	cmd := exec.Command(command(t, "kvwitness"), append([]string{"sidecar", "--watch", match, "--listen", "127.0.0.1:0"}, more...)...)
 	cmd.Env = append(os.Environ(), "KVWITNESS_LOG_FORMAT=text")
 	out, err := cmd.StdoutPipe()
 	must(t, err)
@@ -98,6 +98,11 @@ type sight struct {
 		Paths    []struct {
 			Into, Over string
 			Complete   bool
+		}
+		Memory []struct {
+			Process int
+			Held    map[string]uint64 `json:"held_bytes"`
+			Unknown string
 		}
 	}
 }
