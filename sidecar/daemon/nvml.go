@@ -91,7 +91,12 @@ func (g *gpus) reading(r *metrics.Reading) {
 	status := g.keeper.Status()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	r.GPUs = &metrics.GPUs{Driver: status, Shares: g.account.Shares}
+	r.GPUs = &metrics.GPUs{Driver: status, Shares: g.account.Shares, Capacity: map[string]float64{}}
+	for _, i := range g.account.Instances {
+		if tokens, _, ok := g.openings.capacity(i.Instance, i.Most); ok {
+			r.GPUs.Capacity[i.Instance] = tokens
+		}
+	}
 	if r.Covered == nil {
 		r.Covered = map[lifecycle.Src]map[string]bool{}
 	}
@@ -132,6 +137,10 @@ type InstanceVRAMState struct {
 	Instance string `json:"instance"`
 	Held     uint64 `json:"held_bytes"`
 	Unknown  string `json:"unknown,omitzero"` // why nothing is concluded
+	// Capacity is how many tokens its pools could hold at most, if they had all of its
+	// GPUs that others do not hold; Context is what it declares, where that is more.
+	Capacity float64 `json:"capacity_tokens,omitzero"`
+	Context  int64   `json:"context_beyond_tokens,omitzero"`
 }
 
 func (g *gpus) state() *GPUsState {
@@ -147,7 +156,13 @@ func (g *gpus) state() *GPUsState {
 		Starts: status.Starts, Stuck: status.Stuck, Devices: []DeviceState{}, Instances: []InstanceVRAMState{},
 	}
 	for _, i := range account.Instances {
-		s.Instances = append(s.Instances, InstanceVRAMState{i.Instance, i.Held, i.Why})
+		one := InstanceVRAMState{Instance: i.Instance, Held: i.Held, Unknown: i.Why}
+		if tokens, context, ok := g.openings.capacity(i.Instance, i.Most); ok {
+			if one.Capacity = tokens; float64(context) > tokens {
+				one.Context = context
+			}
+		}
+		s.Instances = append(s.Instances, one)
 	}
 	if status.Last == nil {
 		return s

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -46,8 +47,10 @@ type opening struct {
 }
 
 type opened struct {
-	pids  []int64
-	bytes uint64 // 0: not said, or host memory
+	pids     []int64
+	bytes    uint64  // 0: not said, or host memory
+	perToken float64 // bytes; 0: as bytes
+	context  int64   // tokens that are declared with it; 0: none
 }
 
 func newOpenings(node string) *openings { return &openings{node: node, all: map[string]*opening{}} }
@@ -71,7 +74,7 @@ func (o *openings) note(f *lifecycle.Fact) {
 	switch f.Ev {
 	case lifecycle.PoolOpened:
 		if _, known := i.pools[f.Pool]; !known && len(i.pools) < maxOpened && f.Spec != nil {
-			i.pools[f.Pool] = opened{f.Spec.PIDs, poolBytes(f.Spec)}
+			i.pools[f.Pool] = openedAs(f.Spec)
 			i.since = now()
 		}
 	case lifecycle.PoolClosed:
@@ -98,6 +101,32 @@ func (o *openings) of(f *lifecycle.Fact) *opening {
 	i = &opening{epoch: f.Epoch, pools: map[string]opened{}, regions: map[uint64]uint64{}}
 	o.all[f.Inst] = i
 	return i
+}
+
+func openedAs(s *lifecycle.PoolSpec) opened {
+	o := opened{pids: s.PIDs, bytes: poolBytes(s), context: s.ContextTokens.Or(0)}
+	if o.bytes > 0 && s.PageTokens > 0 {
+		o.perToken = float64(s.PageBytes) / float64(s.PageTokens)
+	}
+	return o
+}
+
+// capacity is how many tokens an instance's pools could hold at most, by the bytes that
+// it could have of its devices, and the longest context that it declares. ok is whether
+// its pools say what a token takes.
+func (o *openings) capacity(inst string, bytes uint64) (tokens float64, context int64, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	i := o.all[inst]
+	if i == nil || bytes == 0 {
+		return 0, 0, false
+	}
+	perToken := 0.0
+	for _, p := range i.pools {
+		perToken += p.perToken
+		context = max(context, p.context)
+	}
+	return math.Floor(float64(bytes) / perToken), context, perToken > 0
 }
 
 // poolBytes is what a pool takes of a GPU's memory, 0 where that is not said.

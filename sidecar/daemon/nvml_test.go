@@ -182,6 +182,7 @@ func TestTheMemoryOfAnEngineIsToldByWhoseItIs(t *testing.T) {
 	for _, says := range []string{
 		fmt.Sprintf(`kvwitness_gpu_memory_used_bytes{gpu="GPU-a",mig="",owner="engine"} %g`, float64(12*gib)),
 		fmt.Sprintf(`kvwitness_gpu_memory_used_bytes{gpu="GPU-a",mig="",owner="unlisted"} %g`, float64(gib)),
+		fmt.Sprintf(`kvwitness_gpu_capacity_tokens{engine="a"} %d`, 80*16), // of 64 MiB each
 		`kvwitness_driver_state{state="ok"} 1`, `kvwitness_gpu_readable{gpu="GPU-b"} 1`, `kvwitness_source_coverage{engine="a",source="nvml"} 1`,
 	} {
 		await(t, says, func() bool { return strings.Contains(b.get("/metrics"), says) })
@@ -192,6 +193,27 @@ func TestTheMemoryOfAnEngineIsToldByWhoseItIs(t *testing.T) {
 	}
 	if text := b.get("/metrics"); strings.Contains(text, fmt.Sprintf(`="%d"`, b.engine)) || strings.Contains(text, fmt.Sprintf(`="%d"`, b.worker)) {
 		t.Error("a process is told")
+	}
+}
+
+// What the pools could hold at most follows from what a token takes in all of them; where
+// none says that, nothing does.
+func TestThePoolsCouldHoldNoMoreThanTheGPU(t *testing.T) {
+	o := newOpenings("n")
+	open := func(pool string, s lifecycle.PoolSpec) {
+		o.note(&lifecycle.Fact{Node: "n", Inst: "i", Src: lifecycle.Engine, Ev: lifecycle.PoolOpened, Pool: pool, Spec: &s})
+	}
+	open("host", lifecycle.PoolSpec{Pages: 4, PageTokens: 16, PageBytes: gib, Role: "host"})
+	if _, _, ok := o.capacity("i", gib); ok {
+		t.Error("it is said of a pool in host memory")
+	}
+	open("kv", lifecycle.PoolSpec{Pages: 4, PageTokens: 16, PageBytes: 1 << 20, ContextTokens: lifecycle.Some(int64(9000))})
+	open("index", lifecycle.PoolSpec{Pages: 4, PageTokens: 16, PageBytes: 1 << 20})
+	if tokens, context, ok := o.capacity("i", gib); !ok || tokens != 8192 || context != 9000 {
+		t.Errorf("%g tokens, %d declared, %v", tokens, context, ok)
+	}
+	if _, _, ok := o.capacity("i", 0); ok {
+		t.Error("it is said of no memory")
 	}
 }
 

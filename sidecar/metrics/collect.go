@@ -204,6 +204,11 @@ func (e emitter) sight(s *follow.Status) {
 		}
 		e.put(coverage, number(seen), s.Name, source)
 	}
+	if e.GPUs != nil {
+		if tokens, known := e.GPUs.Capacity[s.Instance]; known {
+			e.put(gpuCapacity, tokens, s.Name)
+		}
+	}
 	for p := range engineinfo.NumEndpoint {
 		e.put(polls, float64(s.Poll.OK[p]), s.Name, p.String(), "ok")
 		e.put(polls, float64(s.Poll.Failed[p]), s.Name, p.String(), "failed")

@@ -10,6 +10,8 @@ import (
 type GPUs struct {
 	Driver nvml.Status
 	Shares []nvml.Share // of the last sample
+	// Capacity is how many tokens an instance's pools could hold at most.
+	Capacity map[string]float64
 }
 
 // The closed sets of what is told of GPUs. A GPU and a MIG instance have the names
@@ -27,6 +29,7 @@ var (
 	gpuMemory    = gauge("gpu_memory_bytes", "Memory of the GPU, or of the MIG instance.", ofGPU, ofMIG)
 	gpuUsed      = gauge("gpu_memory_used_bytes", "Memory in use, by whose it is: of engines' processes, of those that are allowed, of neither, of processes that cannot be told, and of none that the driver lists.", ofGPU, ofMIG, ofOwner)
 	gpuReadable  = gauge("gpu_readable", "1 while the driver tells of the GPU; 0 where it did once and does not now.", ofGPU)
+	gpuCapacity  = gauge("gpu_capacity_tokens", "Tokens that the engine's pools could hold at most, by what a token takes, if they had all memory of the GPUs that it uses but what processes of others hold. A context that is longer can never be served from it.", ofEngine)
 	gpuXIDs      = counter("gpu_xid_errors_total", "Errors of the GPU (XID) that the driver told since the sidecar began.", ofGPU, ofXID)
 	gpuECC       = gauge("gpu_ecc_errors", "Memory errors since the driver was loaded, as it counts them.", ofGPU, ofError)
 	driverState  = gauge("driver_state", "1 for how the driver was read last.", ofDriver)

@@ -21,7 +21,8 @@ func gpus() *GPUs {
 			{UUID: "gpu-0", State: nvml.OK, XIDs: []nvml.XID{{Code: 79, Count: 2}, {Code: 1, Count: 1}, {Code: 1 << 60, Count: 4}}},
 			{UUID: "gpu-1", State: nvml.Lost},
 		}},
-		Shares: []nvml.Share{{UUID: "gpu-0"}, {UUID: "mig-0", Parent: "gpu-0", Known: true, Bytes: [nvml.NumClass]uint64{nvml.Engine: 7}}},
+		Capacity: map[string]float64{"instance-0": 1280},
+		Shares:   []nvml.Share{{UUID: "gpu-0"}, {UUID: "mig-0", Parent: "gpu-0", Known: true, Bytes: [nvml.NumClass]uint64{nvml.Engine: 7}}},
 	}
 }
 

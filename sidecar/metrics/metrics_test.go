@@ -24,7 +24,7 @@ import (
 func full(engines int) Reading {
 	r := Reading{Limits: ledger.DefaultConfig().Limits, Now: 5e9, ReloadAt: time.Now()}
 	for i := range engines {
-		s := follow.Status{Name: fmt.Sprint("engine-", i)}
+		s := follow.Status{Name: fmt.Sprint("engine-", i), Instance: fmt.Sprint("instance-", i)}
 		s.Queue.LastPut = 4e9
 		s.Poll.Pool, s.Poll.Context, s.Poll.Effective = lifecycle.Some(int64(1)), lifecycle.Some(int64(2)), lifecycle.Some(int64(3))
 		for k := range s.Said.Pools {

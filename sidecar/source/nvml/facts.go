@@ -66,6 +66,9 @@ func (o *Owners) Take(s *Sample, claims []Claim, open bool) (a Account, facts []
 		if why == "" {
 			facts = append(facts, o.say(s, c, usages)...)
 		}
+		if one.Seen {
+			one.Most = most(s, list, c.Instance)
+		}
 		a.Instances = append(a.Instances, one)
 	}
 	facts = append(facts, o.strangers(s, list, claims)...)
@@ -75,6 +78,28 @@ func (o *Owners) Take(s *Sample, claims []Claim, open bool) (a Account, facts []
 		}
 	}
 	return a, facts
+}
+
+// most is what an instance could hold of the devices that it uses: all but what processes
+// of others hold there.
+func most(s *Sample, list []*holding, inst string) (bytes uint64) {
+	for i := range s.Devices {
+		d := &s.Devices[i]
+		used, others := false, uint64(0)
+		for _, h := range list {
+			switch {
+			case h.device != d || h.bytes == nil:
+			case h.member != nil && h.member.inst == inst:
+				used = used || *h.bytes > 0
+			default:
+				others += *h.bytes
+			}
+		}
+		if used && d.Total != nil {
+			bytes += *d.Total - min(*d.Total, others)
+		}
+	}
+	return bytes
 }
 
 // usages are what an instance's named processes hold, with those that they started,

@@ -88,6 +88,7 @@ type InstanceAccount struct {
 	Instance string
 	Held     uint64 // bytes, where they are Seen
 	Seen     bool   // all that its processes hold
+	Most     uint64 // bytes that it could hold, where Seen: all of its devices that others do not
 	Why      string // nothing is concluded of it, and why
 }
 
