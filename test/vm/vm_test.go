@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/kvwitness/kvwitness/test/cuda"
 )
 
 // limit is how long the guest may take, in seconds. On a machine that does nothing
@@ -20,6 +22,14 @@ const limit = "1080"
 func TestTheProgramsLoadOnLinux61(t *testing.T) {
 	if got := of(t, "objects"); !strings.HasPrefix(got.Kernel, "6.1.") {
 		t.Errorf("the guest's kernel is %s", got.Kernel)
+	}
+}
+
+// Promise: what a process of 8 threads allocates and frees of the CUDA driver's memory
+// adds up to the byte on Linux 6.1.
+func TestTheCUDADriversMemoryAddsUp(t *testing.T) {
+	if got := of(t, "cuda"); got.Lost != 0 || got.Calls < 20_000 || got.Bytes == 0 {
+		t.Errorf("%+v", got)
 	}
 }
 
@@ -167,6 +177,9 @@ func boot() (string, error) {
 		if text, err := build.CombinedOutput(); err != nil {
 			return string(text), err
 		}
+	}
+	if err := cuda.Build(dir); err != nil {
+		return "", err
 	}
 	python, err := exec.Command("./mooncake.sh").Output()
 	if err != nil {

@@ -12,6 +12,10 @@ import (
 // objects is loaded then. Of verbs each shape has a run of perftest too.
 var objects = []check{{"objects", watches}}
 
+// drivers is what a process asks of the CUDA driver's memory, of which there is a
+// stand-in.
+var drivers = []check{{"cuda", memory}}
+
 // other is what is not by default.
 var other = verbs.Options{ShortChains: true, Completions: true}
 

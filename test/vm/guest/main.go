@@ -6,7 +6,7 @@
 //
 //	guest [CHECK...]
 //
-// It imports bpf, engine/model and test/live. It promises to end the processes that
+// It imports bpf, sidecar/source, engine/model, test/cuda and test/live. It promises to end the processes that
 // it starts.
 package main
 
@@ -54,7 +54,7 @@ type check struct {
 	run  func(*Result) error
 }
 
-var checks = slices.Concat(perftests, peers, objects, engines)
+var checks = slices.Concat(drivers, perftests, peers, objects, engines)
 
 // programs is where the commands are that were built for this run.
 var programs string

@@ -45,7 +45,7 @@ var outsider = sync.OnceValues(func() (*live.Sidecar, error) {
 	}
 	p, err := live.Start(filepath.Join(programs, "kvwitness"), "watching", "sidecar", "--listen", "127.0.0.1:0", "--poll", "500ms",
 		"--slack", "250ms", "--live-settle", settle().String(), "--events-dir", eventsDir,
-		"--watch", "exe="+filepath.Join(programs, "kvengine"), "--config", settingsFile)
+		"--watch", "exe="+filepath.Join(programs, "kvengine"), "--watch-cuda", "--config", settingsFile)
 	if err != nil {
 		return nil, err
 	}
