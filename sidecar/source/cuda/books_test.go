@@ -67,6 +67,18 @@ func TestAFunctionWithinAnotherIsTheSameCall(t *testing.T) {
 	}
 }
 
+// Promise: clocks of processors that differ a little make nobody unknown.
+func TestClocksMayDifferALittle(t *testing.T) {
+	b := books(told(1, 1000, 5000, Alloc, 0x1000, 100), told(2, 4990, 6000, Free, 0x1000, 0))
+	if a := b.Account(own); a.Why != "" || a.VRAM() != 0 || a.Freed != 100 {
+		t.Errorf("%+v", a)
+	}
+	b = books(told(1, 2*skew, 2*skew+1, Alloc, 0x1000, 100), told(2, 10, 20, Free, 0x1000, 0))
+	if a := b.Account(own); a.Why == "" || a.VRAM() != 100 {
+		t.Errorf("a free of long before is taken for one of this: %+v", a)
+	}
+}
+
 // Promise: physical memory outlives its handle while it is mapped, also where its handle
 // was given out anew, and what is not of a GPU is none of it.
 func TestPhysicalMemoryOutlivesItsHandle(t *testing.T) {

@@ -51,10 +51,13 @@ type chunk struct {
 // act is the last call of a thread. A call that encloses it and is about the same is the
 // same: one function of the driver called another.
 type act struct {
-	entered int64
-	at      place
-	made    *life // nil: it ended one
+	returned int64
+	at       place
+	made     *life // nil: it ended one
 }
+
+// skew is how far the kernel's quick clock may differ between processors, in ns.
+const skew = 1e6
 
 // loan is memory that another process opened, and where it has it.
 type loan struct {
@@ -135,8 +138,8 @@ func (p *process) begin(r *Record, of thing, l life) {
 	before, done := p.last[r.TID]
 	l.since, l.times = r.T, 1
 	made := &l
-	p.note(r, act{r.Entered, at, made})
-	if done && before.made != nil && before.at == at && before.entered >= r.Entered {
+	p.note(r, act{r.T, at, made})
+	if done && before.made != nil && before.at == at && r.Entered < before.returned {
 		p.account.Allocated -= p.count(at, before.made, -1) // what was called within says less of it
 		p.forget(at, before.made)
 	}
@@ -216,6 +219,9 @@ func (p *process) at(at place, entered int64) (found *life) {
 			found = l
 		}
 	}
+	if all := p.live[at]; found == nil && len(all) == 1 && all[0].since-entered < skew {
+		return all[0]
+	}
 	return found
 }
 
@@ -224,9 +230,9 @@ func (p *process) end(r *Record, of thing) {
 	at := place{of, r.Base}
 	l := p.at(at, r.Entered)
 	before, done := p.last[r.TID]
-	p.note(r, act{r.Entered, at, nil})
+	p.note(r, act{r.T, at, nil})
 	switch {
-	case l == nil && done && before.made == nil && before.at == at && before.entered >= r.Entered:
+	case done && before.made == nil && before.at == at && r.Entered < before.returned:
 		return // a function that it called has done it
 	case l == nil:
 		p.blind("it gave back what it was not seen to get")
@@ -284,7 +290,7 @@ func (p *process) unmap(r *Record) {
 		p.end(r, mapping)
 		return
 	}
-	p.note(r, act{r.Entered, at, nil})
+	p.note(r, act{r.T, at, nil})
 	var left []place
 	for o := range p.live {
 		if o.of == mapping && o.base >= r.Base && o.base-r.Base < r.Bytes {
