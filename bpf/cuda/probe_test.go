@@ -74,7 +74,7 @@ type process struct {
 
 func start(t testing.TB, dir string) *process {
 	t.Helper()
-	return &process{t, commanded.Start(t, filepath.Join(dir, driver.Caller))}
+	return &process{t, commanded.Start(t, nil, filepath.Join(dir, driver.Caller))}
 }
 
 func (p *process) do(format string, args ...any) string {

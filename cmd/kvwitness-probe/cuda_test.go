@@ -19,7 +19,7 @@ import (
 // caller starts a program that uses the stand-in for the CUDA driver.
 func caller(t *testing.T, dir string) *commanded.Process {
 	t.Helper()
-	p := commanded.Start(t, filepath.Join(dir, driver.Caller))
+	p := commanded.Start(t, nil, filepath.Join(dir, driver.Caller))
 	p.Do(t, "load")
 	return p
 }

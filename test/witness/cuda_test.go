@@ -78,7 +78,7 @@ func TestPoolsAreComparedWithWhatTheDriverGaveTheirProcess(t *testing.T) {
 	}
 
 	handle := honest.do("lend", map[string]any{"address": base}).Session
-	stranger := commanded.Start(t, filepath.Join(dir, cuda.Caller))
+	stranger := commanded.Start(t, nil, filepath.Join(dir, cuda.Caller))
 	stranger.Do(t, "load")
 	stranger.Do(t, "open %s", handle)
 	w.await("that its memory was opened", func() bool { return len(of(name)) == 1 })
@@ -101,7 +101,7 @@ func TestAWholeSidecarShowsWhatProcessesHold(t *testing.T) {
 	must(t, cuda.Build(dir))
 	s := startWhole(t, "exe="+cuda.Caller, "--watch-cuda")
 	for _, known := range []bool{false, true} { // the first is there before the driver is attached to
-		p := commanded.Start(t, filepath.Join(dir, cuda.Caller))
+		p := commanded.Start(t, nil, filepath.Join(dir, cuda.Caller))
 		p.Do(t, "load")
 		s.await("what it holds", func(o *sight) bool {
 			p.Do(t, "alloc 4096")
