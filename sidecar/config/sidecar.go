@@ -10,6 +10,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/sidecar/attach"
 	"github.com/kvwitness/kvwitness/sidecar/source/kvevents"
+	"github.com/kvwitness/kvwitness/sidecar/source/logs"
 )
 
 // MaxEngines is how many engines one sidecar follows: their names are label
@@ -66,7 +67,7 @@ type Engine struct {
 	KVEvents string // endpoint of its KV events (SGLang, vLLM), of rank 0; empty: not followed
 	KVReplay string // endpoint of their replay
 	KVRanks  string // how many data-parallel ranks tell of theirs; empty: one
-	Log      string // file of its log; empty: not followed
+	Log      string // file of its log, or journal:UNIT; empty: not followed
 }
 
 // String is the engine as a flag has it.
@@ -163,7 +164,7 @@ func watch() setting {
 	}
 }
 
-const enginesForm = "a list of NAME=URL, separated by commas; after a semicolon also instance=, events=, replay=, kv_events=, kv_replay=, kv_ranks= and log=; " +
+const enginesForm = "a list of NAME=URL, separated by commas; after a semicolon also instance=, events=, replay=, kv_events=, kv_replay=, kv_ranks= and log=FILE or journal:UNIT; " +
 	"names of a-z, 0-9, . _ / and -"
 
 func engines() setting {
@@ -220,6 +221,9 @@ func parseEngine(item string) (e Engine, err error) {
 			return e, errNotAllowed
 		}
 		*e.parts()[at].at = value
+	}
+	if _, _, err := logs.Unit(e.Log); err != nil {
+		return e, fmt.Errorf("log of engine %s: %w: %w", e.Name, errNotAllowed, err)
 	}
 	u, err := url.Parse(e.URL)
 	switch {

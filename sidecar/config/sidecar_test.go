@@ -55,6 +55,7 @@ func TestEnginesThatCannotBeFollowedAreRefused(t *testing.T) {
 		"ranks as words": "a=http://h:1;kv_events=tcp://h:2;kv_ranks=two",
 		"many ranks":     "a=http://h:1;kv_events=tcp://h:2;kv_ranks=65",
 		"events by HTTP": "a=http://h:1;kv_events=http://h:2",
+		"no unit":        "a=;log=journal:vllm*",
 		"too many":       many(65),
 	} {
 		if _, _, err := Load(Source{Env: []string{"KVWITNESS_ENGINES=" + text}}); !errors.Is(err, ErrConfig) {
@@ -64,13 +65,14 @@ func TestEnginesThatCannotBeFollowedAreRefused(t *testing.T) {
 }
 
 func TestAnEngineMayBeKnownByItsEventsOrItsLogAlone(t *testing.T) {
-	const text = "a=;kv_events=tcp://h:5557;kv_replay=tcp://h:5558;kv_ranks=4,b=;log=/var/log/b"
+	const text = "a=;kv_events=tcp://h:5557;kv_replay=tcp://h:5558;kv_ranks=4,b=;log=/var/log/b,c=;log=journal:c.service"
 	cfg, _, err := Load(Source{Env: []string{"KVWITNESS_ENGINES=" + text}})
-	if err != nil || len(cfg.Sidecar.Engines) != 2 {
+	if err != nil || len(cfg.Sidecar.Engines) != 3 {
 		t.Fatalf("%+v, %v", cfg.Sidecar.Engines, err)
 	}
-	if a, b := cfg.Sidecar.Engines[0], cfg.Sidecar.Engines[1]; a.Ranks() != 4 || a.KVReplay != "tcp://h:5558" || b.Log != "/var/log/b" || b.Ranks() != 1 || a.String()+","+b.String() != text {
-		t.Errorf("%s,%s", a, b)
+	a, b, c := cfg.Sidecar.Engines[0], cfg.Sidecar.Engines[1], cfg.Sidecar.Engines[2]
+	if a.Ranks() != 4 || a.KVReplay != "tcp://h:5558" || b.Log != "/var/log/b" || b.Ranks() != 1 || c.Log != "journal:c.service" || a.String()+","+b.String()+","+c.String() != text {
+		t.Errorf("%s,%s,%s", a, b, c)
 	}
 }
 

@@ -54,26 +54,29 @@ func (d *Daemon) attach(ctx context.Context, e *config.Engine, done *sync.WaitGr
 }
 
 func (d *Daemon) attachLog(ctx context.Context, e *config.Engine, a *attached, done *sync.WaitGroup) {
-	name, path := e.Name, e.Log
+	name := e.Name
 	src := d.in.Open(name, func() intake.Standing { return intake.Away }) // holds nobody back
 	a.log = &logs.Parser{Emit: func(f *lifecycle.Fact) {
 		f.T, f.Node, f.Inst, f.Src = now(), d.node, name, lifecycle.Log
 		src.Put(ctx, f)
 	}}
-	line := func(text string) {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.log.Read(text)
-	}
-	file := logs.File{
-		Path: path, Line: line,
+	with := func(do func()) { a.mu.Lock(); defer a.mu.Unlock(); do() }
+	sink := logs.Sink{
+		Line: func(text string) { with(func() { a.log.Read(text) }) },
 		// Of what was there before, what holds still: its pool, and what has run.
-		Past:   func(text string) { a.past(text) },
-		Forget: func() { a.mu.Lock(); defer a.mu.Unlock(); a.log.Forget() },
+		Past:   a.past,
+		Forget: func() { with(a.log.Forget) },
+		Lost:   func(lines uint64) { with(func() { a.log.Lose(lines) }) },
+	}
+	file := logs.File{Path: e.Log, Sink: sink}
+	run := file.Run
+	if unit, journal, _ := logs.Unit(e.Log); journal { // the configuration was checked
+		j := logs.Journal{Unit: unit, Log: d.log.With("engine", name), Sink: sink}
+		run = j.Run
 	}
 	done.Go(func() {
 		defer src.Close()
-		file.Run(ctx)
+		run(ctx)
 	})
 }
 

@@ -155,7 +155,7 @@ var (
 	kvEvents  = counter("kv_events_total", "KV events of SGLang or vLLM that came, by what they are.", ofEngine, ofKVEvent)
 	kvBatches = counter("kv_event_batches_total", "Batches of KV events, by what became of them; missed ones could not be had any more.", ofEngine, ofKVFate)
 	crossings = counter("kv_event_crossings_total", "Blocks stored under one salt that were used under another.", ofEngine)
-	logLines  = counter("log_lines_total", "Lines of the engine's log, by what they are. other are those that say nothing here.", ofEngine, ofLine)
+	logLines  = counter("log_lines_total", "Lines of the engine's log, by what they are. other are those that say nothing here; unread those that could not be read, or that journald dropped.", ofEngine, ofLine)
 
 	fullness = gauge("fullness_ratio", "How full a bounded thing is, from 0 to 1.", ofThing)
 	queues   = gauge("queue_fullness_ratio", "How full a queue of the engine's facts is, from 0 to 1.", ofEngine, ofQueue)

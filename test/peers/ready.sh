@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Sees to what the interop tests in this folder and beside it need of a machine: a
 # Python that makes virtual environments, UCX, the libraries that Mooncake's wheel loads,
-# and the tools that make two hosts of one. What
-# is missing is installed where that is possible (Debian, as root or by sudo), and
-# named where it is not. Nothing of it is needed to build or run kvwitness.
+# the tools that make two hosts of one, and systemd's journald. What is missing is
+# installed where that is possible (Debian, as root or by sudo), and named where it is
+# not. Nothing of it is needed to build or run kvwitness.
 set -euo pipefail
 
 missing=()
@@ -27,6 +27,9 @@ need libcurl4 library libcurl.so.4
 need iproute2 ip -V
 need util-linux unshare --version
 need openssl openssl version
+# sidecar/source/logs: a real journal
+need systemd test -x /lib/systemd/systemd-journald
+need bsdutils logger --version
 
 ((${#missing[@]})) || exit 0
 

@@ -9,5 +9,7 @@
 //     kept; the text itself reaches nothing.
 //  2. Lines are bounded in length; what is longer is passed over and counted.
 //  3. A file that is put aside, cut short, or not there yet, is followed under its name.
-//  4. A line that is none of those known is no loss: most are.
+//  4. The journal of a systemd unit is read by journalctl, a child that ends with its
+//     reader and is started anew behind what was read; what journald dropped is counted.
+//  5. A line that is none of those known is no loss: most are.
 package logs

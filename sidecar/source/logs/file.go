@@ -18,16 +18,22 @@ const (
 	look = 200 * time.Millisecond
 )
 
-// File follows a log under its name.
+// Sink takes what is read of a log, in one goroutine.
+type Sink struct {
+	// Past is told lines that were there before the log was followed, and Line those
+	// that come.
+	Past, Line func(string)
+	// Forget is called where another run of the engine begins.
+	Forget func()
+	// Lost is told how many lines could not be read.
+	Lost func(lines uint64)
+}
+
+// File follows a log under its name. Past are the lines of its beginning; a new file,
+// where the log was put aside or begun anew, is another run.
 type File struct {
 	Path string
-	// Past is told the lines of a log's beginning that were there before it was
-	// followed, and Line those that come. Forget is called for a new file: the log was
-	// put aside, or begun anew.
-	Past, Line func(string)
-	Forget     func()
-
-	TooLong uint64 // lines that were passed over
+	Sink
 
 	file  *os.File
 	in    *bufio.Reader
@@ -101,7 +107,7 @@ func (f *File) read(each func(string)) {
 		}
 		if whole {
 			if f.over {
-				f.TooLong++
+				f.Lost(1)
 			} else {
 				each(string(f.part[:len(f.part)-1]))
 			}

@@ -93,7 +93,7 @@ func TestTwoHalvesThatDifferInLengthAreAMismatch(t *testing.T) {
 	}
 }
 
-// tail is a file that is followed.
+// tail is a log that is followed.
 type tail struct {
 	t    *testing.T
 	path string
@@ -101,6 +101,27 @@ type tail struct {
 	past []string
 	come []string
 	new  int
+	lost uint64
+}
+
+// sink notes what comes.
+func (f *tail) sink() Sink {
+	note := func(to *[]string) func(string) {
+		return func(line string) { f.mu.Lock(); defer f.mu.Unlock(); *to = append(*to, line) }
+	}
+	return Sink{
+		Past: note(&f.past), Line: note(&f.come),
+		Forget: func() { f.mu.Lock(); defer f.mu.Unlock(); f.new++ },
+		Lost:   func(n uint64) { f.mu.Lock(); defer f.mu.Unlock(); f.lost += n },
+	}
+}
+
+// run follows until the test ends.
+func (f *tail) run(follow func(context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); follow(ctx) }()
+	f.t.Cleanup(func() { cancel(); <-done })
 }
 
 func follow(t *testing.T, text string) *tail {
@@ -109,14 +130,8 @@ func follow(t *testing.T, text string) *tail {
 	if text != "" {
 		f.write(f.path, text)
 	}
-	note := func(to *[]string) func(string) {
-		return func(line string) { f.mu.Lock(); defer f.mu.Unlock(); *to = append(*to, line) }
-	}
-	file := File{Path: f.path, Past: note(&f.past), Line: note(&f.come), Forget: func() { f.mu.Lock(); defer f.mu.Unlock(); f.new++ }}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); file.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
+	file := File{Path: f.path, Sink: f.sink()}
+	f.run(file.Run)
 	return f
 }
 
@@ -134,28 +149,28 @@ func (f *tail) write(path, text string) {
 
 func (f *tail) await(what string, want ...string) {
 	f.t.Helper()
-	var got []string
+	f.until(what, func() bool { return slices.Equal(f.come, want) })
+}
+
+// until waits for what f.mu guards.
+func (f *tail) until(what string, reached func() bool) {
+	f.t.Helper()
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		f.mu.Lock()
-		got = slices.Clone(f.come)
+		done := reached()
 		f.mu.Unlock()
-		if slices.Equal(got, want) {
+		if done {
 			return
 		}
 	}
-	f.t.Fatalf("%s: %q, want %q", what, got, want)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.t.Fatalf("%s: past %q, then %q, %d new, %d lost", what, f.past, f.come, f.new, f.lost)
 }
 
 func TestAFileIsFollowedThroughRotation(t *testing.T) {
 	f := follow(t, "before\n")
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(5 * time.Millisecond) {
-		f.mu.Lock()
-		n := len(f.past)
-		f.mu.Unlock()
-		if n == 1 || time.Now().After(end) {
-			break
-		}
-	}
+	f.until("what was there before", func() bool { return slices.Equal(f.past, []string{"before"}) })
 	f.write(f.path, "one\ntw")
 	f.await("a whole line", "one")
 	f.write(f.path, "o\n")
@@ -170,19 +185,10 @@ func TestAFileIsFollowedThroughRotation(t *testing.T) {
 	if err := os.Truncate(f.path, 0); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		f.mu.Lock()
-		n := f.new
-		f.mu.Unlock()
-		if n == 2 {
-			break
-		}
-	}
+	f.until("the cut", func() bool { return f.new == 2 })
 	f.write(f.path, strings.Repeat("x", MaxLine+1)+"\nfour\n")
 	f.await("what was cut short", "one", "two", "late", "three", "four")
-	if f.past[0] != "before" {
-		t.Errorf("%q", f.past)
-	}
+	f.until("the line that is too long", func() bool { return f.lost == 1 })
 }
 
 func TestAFileThatIsNotThereYetIsReadFromItsBeginning(t *testing.T) {

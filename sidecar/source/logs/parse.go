@@ -20,7 +20,8 @@ const (
 // Line is a kind of line that is known.
 type Line uint8
 
-// The lines that are known; Other is any that is not.
+// The lines that are known; Other is any that is not, and Unread those that could not be
+// read: too long, in no form that is known, or dropped by who should have kept them.
 const (
 	Other Line = iota
 	Rejected
@@ -30,10 +31,11 @@ const (
 	DeferredRelease
 	Corruption
 	Pool
+	Unread
 	NumLine
 )
 
-var lineNames = [NumLine]string{"other", "rejected", "time_stats", "canary", "checksum", "deferred_release", "corruption", "pool"}
+var lineNames = [NumLine]string{"other", "rejected", "time_stats", "canary", "checksum", "deferred_release", "corruption", "pool", "unread"}
 
 func (l Line) String() string { return lineNames[l] }
 
@@ -170,6 +172,9 @@ func (p *Parser) size(line string) {
 		Pages: uint32(p.pool / page), PageTokens: page, Role: "kv", ContextTokens: lifecycle.Some(p.context), Since: lifecycle.SinceAttach,
 	}})
 }
+
+// Lose counts lines that could not be read.
+func (p *Parser) Lose(lines uint64) { p.Count[Unread] += lines }
 
 // Forget is for an engine that was started anew: what its protections and pools were is
 // of before.
