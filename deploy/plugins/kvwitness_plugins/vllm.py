@@ -6,6 +6,7 @@ what it wraps first, and returns what that returned.
 """
 
 import functools
+import inspect
 import logging
 import os
 
@@ -41,8 +42,9 @@ class Hooks:
                 role=pool(group), null_ids=[[0, 1]], since="attach", claims=CLAIMS, owes="all" if group == 0 else "none",
             )
 
-    def allocated(self, manager, request, blocks):
-        """A request has got blocks; those that others hold too are from the prefix cache."""
+    def allocated(self, manager, request, computed):
+        """A request has got blocks; computed are those of each group that the prefix cache
+        had. A new block's own hash tells nothing: a full one has it by now."""
         self.open(manager)
         req = request.request_id
         if req not in self.held:
@@ -51,20 +53,14 @@ class Hooks:
         for group, ids in enumerate(manager.get_block_ids(req)):
             before = held.get(group, set())
             new = [int(b) for b in ids if int(b) not in before and int(b) != 0]
-            fresh = self._fresh(manager, new)
-            shared = [b for b in new if b not in fresh]
+            known = {int(b.block_id) for b in computed[group]} if computed else set()
+            shared = [b for b in new if b in known]
+            fresh = [b for b in new if b not in known]
             if shared:
                 self.publisher.tell("pages_shared", req=req, pool=pool(group), pages=runs(shared))
             if fresh:
-                self.publisher.tell("pages_reserved", req=req, pool=pool(group), pages=runs(b for b in new if b in fresh))
+                self.publisher.tell("pages_reserved", req=req, pool=pool(group), pages=runs(fresh))
             held[group] = before | set(new)
-
-    @staticmethod
-    def _fresh(manager, ids):
-        """Those that are new to everybody: one reference, and no hash that the prefix cache
-        knew before."""
-        blocks = manager.block_pool.blocks
-        return {b for b in ids if blocks[b].ref_cnt <= 1 and blocks[b].block_hash is None}
 
     def freed(self, manager, request):
         req = request.request_id
@@ -72,6 +68,12 @@ class Hooks:
             if ids:
                 self.publisher.tell("pages_released", req=req, pool=pool(group), pages=runs(sorted(ids)))
         self.publisher.tell("request_finished", req=req)
+
+    @staticmethod
+    def computed(places, args, named):
+        """The blocks that the scheduler found in the prefix cache, of each group."""
+        found = {**dict(zip(places, args)), **named}.get("new_computed_blocks")
+        return found.blocks if found is not None else None
 
     def attempt(self, name, *args):
         try:
@@ -83,12 +85,13 @@ class Hooks:
 
     def wrap(self, manager_class):
         allocate, free = manager_class.allocate_slots, manager_class.free
+        places = list(inspect.signature(allocate).parameters)[2:]  # after self and the request
 
         @functools.wraps(allocate)
         def allocate_slots(manager, request, *args, **named):
             blocks = allocate(manager, request, *args, **named)
             if blocks is not None:
-                self.attempt("allocated", manager, request, blocks)
+                self.attempt("allocated", manager, request, self.computed(places, args, named))
             return blocks
 
         @functools.wraps(free)

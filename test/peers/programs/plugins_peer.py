@@ -53,11 +53,11 @@ class KVCacheManager:
         self.block_pool = Thing(blocks=[Thing(ref_cnt=0, block_hash=None) for _ in range(100)])
         self.tables = {}
 
-    def allocate_slots(self, request, blocks, cached):
+    def allocate_slots(self, request, num_new_tokens, num_new_computed_tokens=0, new_computed_blocks=None):
+        blocks, cached = num_new_tokens, [b.block_id for b in new_computed_blocks.blocks[0]]
         for b in blocks + cached:
             self.block_pool.blocks[b].ref_cnt += 1
-        for b in cached:
-            self.block_pool.blocks[b].block_hash = "known"
+            self.block_pool.blocks[b].block_hash = "known"  # of a new one that is full too
         self.tables.setdefault(request.request_id, []).extend(cached + blocks)
         return blocks
 
@@ -114,7 +114,8 @@ def main():
         elif op == "break":
             answer["returned"] = Registry.call("send_metadata", None, [1])
         elif op == "allocate":
-            manager.allocate_slots(Thing(request_id=req["req"], num_prompt_tokens=40), req["blocks"], req["cached"])
+            computed = Thing(blocks=([Thing(block_id=b) for b in req["cached"]],))
+            manager.allocate_slots(Thing(request_id=req["req"], num_prompt_tokens=40), req["blocks"], 0, computed)
         elif op == "free":
             manager.free(Thing(request_id=req["req"]))
         print("answer " + json.dumps(answer), flush=True)
