@@ -75,7 +75,8 @@ func (l *Ledger) retry(aside []held) {
 	}
 }
 
-// premature reports whether a fact would accuse if it were applied now.
+// premature reports whether a fact would accuse if it were applied now, or copies what
+// is not written yet, or into what is not handed out yet.
 func (l *Ledger) premature(h held) bool {
 	if h.inst == nil || h.inst.outdated(h.f) {
 		return false
@@ -86,6 +87,9 @@ func (l *Ledger) premature(h held) bool {
 	c := l.resolve(h.inst, h.f)
 	if c.void {
 		return true // what it names may be opened in this batch
+	}
+	if h.f.Ev == lifecycle.PagesCopied {
+		return l.copiesTooSoon(&c)
 	}
 	l.check(&c)
 	accuses := len(l.breaches) > 0

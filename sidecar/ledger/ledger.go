@@ -109,6 +109,9 @@ func (l *Ledger) stepNumbered(h held, late bool) []finding.Finding {
 		l.stats.Duplicates++
 		return nil
 	case late || what == tooLate:
+		if what == fills {
+			s.known.add(h.f.Seq.V, h.f.Seq.V, l.cfg.Limits.Missing) // it is not missing
+		}
 		l.late(h.inst, h.f)
 		return l.out
 	case what == fills:

@@ -173,16 +173,34 @@ func (l *Ledger) ownerless(p *page) bool {
 
 // copyPages carries content, domain and written state along.
 func (l *Ledger) copyPages(c *call) {
-	from, to := c.f.CopyFrom, c.f.CopyTo
-	src := l.locate(c.inst, firstOf(from.Pool, c.f.Pool), nil)
-	dst := l.locate(c.inst, firstOf(to.Pool, c.f.Pool), nil)
-	if src == nil || dst == nil || !l.fits(src, from.Pages, nil) || !l.fits(dst, to.Pages, nil) {
-		return
-	}
-	next := pairs(from.Pages, to.Pages)
+	src, dst, next := l.copied(c)
 	for a, b, ok := next(); ok; a, b, ok = next() {
 		l.copyPage(src, dst, a, b)
 	}
+}
+
+// copied are the pools of a copy, and what walks its pages.
+func (l *Ledger) copied(c *call) (src, dst *pool, next func() (uint32, uint32, bool)) {
+	from, to := c.f.CopyFrom, c.f.CopyTo
+	src = l.locate(c.inst, firstOf(from.Pool, c.f.Pool), nil)
+	dst = l.locate(c.inst, firstOf(to.Pool, c.f.Pool), nil)
+	if src == nil || dst == nil || !l.fits(src, from.Pages, nil) || !l.fits(dst, to.Pages, nil) {
+		return nil, nil, func() (uint32, uint32, bool) { return 0, 0, false }
+	}
+	return src, dst, pairs(from.Pages, to.Pages)
+}
+
+// copiesTooSoon reports whether a copy is of a page that is not written, or into one
+// that nobody holds.
+func (l *Ledger) copiesTooSoon(c *call) bool {
+	src, dst, next := l.copied(c)
+	for a, b, ok := next(); ok; a, b, ok = next() {
+		p, q := &src.pages[a], &dst.pages[b]
+		if p.flags&null == 0 && !p.written() || q.flags&null == 0 && !q.held() {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Ledger) copyPage(src, dst *pool, a, b uint32) {

@@ -26,6 +26,18 @@ var casesWriter = []mutant{
 		new: `if false {`,
 	},
 	{
+		rule: "case-11", clause: "copy-in-batch", file: "batch.go",
+		off: "a copy waits for what its batch says of its pages",
+		old: `return l.copiesTooSoon(&c)`,
+		new: `return false`,
+	},
+	{
+		rule: "case-11", clause: "late-number", file: "ledger.go",
+		off: "a number that came too late is not missing",
+		old: `if what == fills {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-07", clause: "posted-there", file: "coverage.go",
 		off: "a completion settles only what was posted into its page",
 		old: `n = t.unposted(n)

@@ -74,6 +74,9 @@ func (h *half) keep() {
 			return
 		}
 	}
+	if s.chance(s.Mix.Offload / 5) { // before the room is needed
+		h.in.offloadOne()
+	}
 	n := 1 + s.upTo(full-1)
 	e := &entry{key: key, domain: h.r.domain, pages: append([]uint32(nil), h.held[p][:n]...)}
 	for _, id := range e.pages {
@@ -92,6 +95,16 @@ func (h *half) keep() {
 	}
 	s.hard(13, "a cached page that no request holds")
 	h.say(f)
+}
+
+// offloadOne moves the oldest prefix that no transfer names to host memory.
+func (in *instance) offloadOne() {
+	for _, e := range in.cache {
+		if !e.host && !in.busy(e) {
+			in.offload(e)
+			return
+		}
+	}
 }
 
 // evict gives up the oldest prefix that no transfer names, or offloads it.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -116,11 +117,36 @@ func strikes(seed uint64, f *Fault, off []string) (Trace, bool) {
 	return trace, wet.Strike.Done && wet.Strike.shows(trace.Facts)
 }
 
-// shows reports whether a fault that only a transfer brings to light met one.
+// shows reports whether a fault that only a transfer brings to light met one, and
+// one that only time brings to light had it.
 func (k *Strike) shows(facts []*lifecycle.Fact) bool {
+	if k.tardy != nil && !tooLate(facts, k.tardy) {
+		return false
+	}
 	return k.meets == "" || slices.ContainsFunc(facts, func(f *lifecycle.Fact) bool {
 		return f.Ev == lifecycle.TransferStarted && f.Inst == k.meets
 	})
+}
+
+// tooLate reports whether a fact came after one of its stream with a higher number
+// was applied, as time had passed by then.
+func tooLate(facts []*lifecycle.Fact, late *lifecycle.Fact) bool {
+	clocks := map[string]int64{}
+	high, next := int64(math.MinInt64), int64(math.MaxInt64)
+	for _, f := range facts {
+		if f.Ev == lifecycle.ClockOffset {
+			clocks[f.Node] = f.NS
+		}
+		if f == late {
+			return next < high-settle
+		}
+		at := f.T - clocks[f.Node]
+		high = max(high, at)
+		if f.Inst == late.Inst && f.Src == late.Src && f.Epoch == late.Epoch && f.Seq.Has && f.Seq.V > late.Seq.V {
+			next = min(next, at)
+		}
+	}
+	return false
 }
 
 // inReach keeps away from a fault what would hide it, and brings what it

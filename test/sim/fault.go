@@ -33,6 +33,9 @@ type Strike struct {
 	Want  Want
 	of    []string // the requests that it is of
 	meets string   // the instance that must take part in a transfer for the fault to show
+	// tardy is the fact that comes too late: it shows if one of a higher number was
+	// applied before it came.
+	tardy *lifecycle.Fact
 }
 
 // strikes reports whether the fault of that name is put in here and now. It

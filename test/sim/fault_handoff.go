@@ -27,7 +27,7 @@ func (t *transfer) namesForeign(h *half, fault string, f *lifecycle.Fact) {
 // namesFewer leaves a page out of what the sender names.
 func (t *transfer) namesFewer(f *lifecycle.Fact) {
 	r := t.r
-	if !r.s.arms("claim_mismatch/pages") || !t.rcv.told() || !t.snd.told() || r.refusing || t.retry || len(t.src) < 2 || t.pool != "kv" {
+	if !r.s.arms("claim_mismatch/pages") || !t.rcv.told() || !t.snd.told() || r.calm || r.refusing || t.retry || len(t.src) < 2 || t.pool != "kv" {
 		return
 	}
 	if r.s.strikes("claim_mismatch/pages") {

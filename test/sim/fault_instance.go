@@ -109,6 +109,7 @@ func (s *Sim) lost(in *instance, f *lifecycle.Fact) bool {
 	if f.Seq.Has && s.strikes("blind/late") {
 		s.want(in, "", "", "")
 		s.hard(11, "a fact that came too late")
+		s.Strike.tardy = f
 		s.arriving.push(s.now+s.Strike.late(), f)
 		return true
 	}
