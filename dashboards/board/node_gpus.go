@@ -36,4 +36,12 @@ var nodeGPUs = []row{{"GPUs", []panel{
 			{expr: `sum(increase(kvwitness_driver_helper_starts_total{` + ofNode + `}[1h]))`, legend: "starts in an hour"},
 		},
 	},
+	{
+		shape: graph, title: "What pools could hold at most", unit: "none", width: 24, height: 7,
+		about: "Tokens, if an engine's pools had all memory of its GPUs but what others hold there, beside its context: a longer context can never be served.",
+		asks: []ask{
+			{expr: `max by (engine) (kvwitness_gpu_capacity_tokens{` + ofNodeEngine + `})`, legend: "{{engine}} could hold"},
+			{expr: `max by (engine, which) (kvwitness_context_tokens{` + ofNodeEngine + `})`, legend: "{{engine}} context, {{which}}"},
+		},
+	},
 }}}
