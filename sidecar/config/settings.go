@@ -83,7 +83,7 @@ var settings = slices.Concat([]setting{
 	text("record", "", "also write all facts to this trace file; older ones get a number", func(c *Config) *string { return &c.Sidecar.Record }),
 	count("record_bytes", 64<<20, 1<<16, 1<<40, "size at which a trace file is put aside", func(c *Config) *int { return &c.Sidecar.RecordBytes }),
 	count("record_files", 8, 1, 1000, "trace files that are kept, the present one included", func(c *Config) *int { return &c.Sidecar.RecordFiles }),
-	duration("live_settle", "1ms", "settle while engines are followed: their facts have been put in order by then",
+	duration("live_settle", "3ms", "settle while engines are followed: their facts have been put in order by then",
 		func(c *Config) *time.Duration { return &c.Sidecar.LiveSettle }),
 	duration("slack", "3ms", "how late facts are expected at least; it grows by itself while the node is busy, up to 250ms",
 		func(c *Config) *time.Duration { return &c.Sidecar.Slack }),

@@ -12,7 +12,7 @@ import (
 
 // judgeOf judges what comes in, and nobody makes anything of it.
 func judgeOf(t testing.TB, in *intake.Intake, now func() int64) *judge {
-	const settle = time.Millisecond
+	const settle = 3 * time.Millisecond
 	log := report.New(nil)
 	t.Cleanup(func() { log.Close(0) })
 	return &judge{

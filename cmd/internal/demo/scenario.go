@@ -107,8 +107,17 @@ func exchange(ctx context.Context, w *set, r *row, prompt, all int) (as judged, 
 		return as, err
 	}
 	r.take(&got, leaks(got.Text, w.tenants[0].secret))
-	r.Verdict, r.Why, r.room = v.Said.Verdict, v.Said.Why, v.Said.Room
-	return as, w.quiet(ctx, r)
+	r.room = v.Said.Room
+	if err := w.quiet(ctx, r); err != nil {
+		return as, err
+	}
+	said, err := w.verdicts(ctx, since)
+	for _, v := range said { // a verdict is said again where more became known
+		if v.Said.Room == r.room {
+			r.Verdict, r.Why = v.Said.Verdict, v.Said.Why
+		}
+	}
+	return as, err
 }
 
 // quiet waits until findings have ceased to come, and takes them over.
