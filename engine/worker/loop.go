@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/kvwitness/kvwitness/engine/kvcache"
@@ -51,6 +52,9 @@ func (w *Worker) own() {
 func (w *Worker) flush() {
 	if w.cfg.Witness != nil && len(w.inbox) == 0 {
 		w.cfg.Witness.Flush()
+		// Owner and pass wake each other, and so would keep the processor from whoever
+		// tells, step after step.
+		runtime.Gosched()
 	}
 }
 

@@ -14,6 +14,6 @@
 //
 // Its settle time is shorter than a replay's: the intake has put the facts of one
 // node in order before the judge sees them, and what is left to wait for is that
-// the facts of one step, which an engine tells in turns of two milliseconds, are
+// the facts of one step, which an engine tells in turns of a millisecond, are
 // there together.
 package daemon

@@ -21,7 +21,7 @@ import (
 const (
 	// turn is how often facts are taken while there are some, and rest while
 	// there are none: then only the judge's own time limits wait.
-	turn = time.Millisecond
+	turn = 500 * time.Microsecond
 	rest = 50 * time.Millisecond
 	// inOrder is how long facts are held to be put in order once more: the intake has
 	// seen to that, but for those that came later than it expected. What

@@ -12,8 +12,8 @@ import (
 // Bounds of what sources may do to each other.
 const (
 	// DefaultSlack is the delay with which facts are expected at least: engines
-	// tell what happened in turns of two milliseconds.
-	DefaultSlack = 3 * time.Millisecond
+	// tell what happened in turns of a millisecond.
+	DefaultSlack = 2 * time.Millisecond
 	// FirstDelay is expected of a source of which nothing is known yet.
 	FirstDelay = 10 * time.Millisecond
 	// MaxDelay is the longest delay that is waited for.

@@ -228,11 +228,16 @@ func TestInShadowModeADrillIsShownAndTellsNobody(t *testing.T) {
 	if _, err := e.Play(c, 1); err != nil {
 		t.Fatal(err)
 	}
+	if all, err := s.Rest(0); err != nil || len(all) == 0 {
+		t.Fatalf("%d findings: %v", len(all), err)
+	}
 	if err := live.Await("the finding is shown", func() bool {
 		_, n, err := p.count(`ALERTS{alertname="KVWitnessFoundInShadow",alertstate="firing",kind="tenant_crossing",severity="none"}`)
 		return err == nil && n == 1
 	}); err != nil {
-		t.Fatal(err)
+		_, counted, asked := p.count(`kvwitness_findings_total{kind="tenant_crossing"} > 0`)
+		_, grown, again := p.count(`increase(kvwitness_findings_total{kind="tenant_crossing"}[15m]) > 0`)
+		t.Fatalf("%v; in Prometheus %d series count it, %v, %d grew, %v", err, counted, asked, grown, again)
 	}
 	scraped(t, p, 5) // longer than a group waits
 	if pages, tickets := h.at("/page"), h.at("/ticket"); len(pages)+len(tickets) != 0 {

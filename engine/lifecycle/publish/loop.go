@@ -9,10 +9,10 @@ import (
 const (
 	// linger is how long events may wait to be told unless they are flushed: they are
 	// taken out in turns, so that the engine does not wake anybody for each.
-	linger = 2 * time.Millisecond
+	linger = time.Millisecond
 	// restless is how many turns without an event pass before the next one has to
 	// wake the goroutine.
-	restless = 50
+	restless = 100
 	// Heartbeat is how long a stream says nothing at most: by its number the next
 	// batch shows a loss, also where nothing happens.
 	Heartbeat = time.Second
