@@ -94,13 +94,14 @@ func (l *Ledger) foreignCache(c *call) {
 	}
 }
 
-// foreignShare: there was nothing to share.
+// foreignShare: there was nothing to share. What the cache holds is known only where the
+// engine promises to tell it.
 func (l *Ledger) foreignShare(c *call, at uint32, p *page) {
 	others := p.refs
 	if c.req.holds(c.pool, at, p) {
 		others--
 	}
-	if p.flags&cached == 0 && others == 0 {
+	if p.flags&cached == 0 && others == 0 && c.pool.promises(lifecycle.PagesCached) {
 		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 			say("shared from the prefix cache", "by its own events the cache does not hold it")
 	}

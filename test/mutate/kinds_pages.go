@@ -72,8 +72,8 @@ var pageKinds = []mutant{
 	{
 		rule: "foreign_page", clause: "shared", file: "foreign_page.go",
 		off: "a page shared that neither the cache nor another holds",
-		old: `if p.flags&cached == 0 && others == 0 {`,
-		new: `if false && others == 0 {`,
+		old: `if p.flags&cached == 0 && others == 0 &&`,
+		new: `if false && others == 0 &&`,
 	},
 	{
 		rule: "foreign_page", clause: "target", file: "transfers.go",

@@ -89,12 +89,13 @@ func (o *oracle) foreignRead(e *entry, pages []*page, c *charges) (own []*page) 
 }
 
 // foreignShare: there is nothing to share in a page that neither the cache nor
-// another request holds (R7).
+// another request holds (R7). Of a cache whose pages nobody promises to tell,
+// nothing is known.
 func (o *oracle) foreignShare(e *entry, pages []*page, c *charges) {
 	r := o.who(e.Fact)
 	for _, pg := range pages {
 		others := slices.ContainsFunc(pg.refs, func(ref *reference) bool { return !same(ref.req, r) })
-		if pg.cached == nil && !others && pg.holdersKnown() {
+		if pg.cached == nil && !others && pg.holdersKnown() && pg.pool.inst.promises(pg.pool, lifecycle.PagesCached) {
 			c.add(finding.ForeignPage, e.Fact, o.by(e.Fact), pg, "a request shares the page", "nobody holds it")
 		}
 	}
