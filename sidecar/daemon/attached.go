@@ -55,9 +55,17 @@ func (d *Daemon) attach(ctx context.Context, e *config.Engine, done *sync.WaitGr
 
 func (d *Daemon) attachLog(ctx context.Context, e *config.Engine, a *attached, done *sync.WaitGroup) {
 	name := e.Name
+	// A stream of the engine's own says what its pools are; the log knows no page size.
+	pools := name
+	if e.Instance != "" {
+		pools = name + "/log"
+	}
 	src := d.in.Open(name, func() intake.Standing { return intake.Away }) // holds nobody back
 	a.log = &logs.Parser{Emit: func(f *lifecycle.Fact) {
 		f.T, f.Node, f.Inst, f.Src = now(), d.node, name, lifecycle.Log
+		if f.Ev == lifecycle.PoolOpened {
+			f.Inst = pools
+		}
 		src.Put(ctx, f)
 	}}
 	with := func(do func()) { a.mu.Lock(); defer a.mu.Unlock(); do() }

@@ -76,3 +76,19 @@ func TestAnUnchangedEngineIsSeenByAllThatItTells(t *testing.T) {
 		t.Errorf("a salt, or a request of before, is in what is said: %s", all)
 	}
 }
+
+// Promise: a log, which knows no page size, says nothing of the pools of an engine that
+// says them itself: what becomes of the pages is judged by the engine's own.
+func TestWhatALogSaysOfPoolsLeavesThoseOfTheStreamAlone(t *testing.T) {
+	dir, log := shortDir(t), filepath.Join(t.TempDir(), "vllm.log")
+	if err := os.WriteFile(log, []byte("GPU KV cache size: 32 tokens, Maximum concurrency for 64 tokens per request: 0.50x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tb := newTable(t, "engines: [{name: i, instance: i, log: \""+log+"\"}]\nevents_dir: "+dir+"\n")
+	findings := func(inst string) func() bool {
+		return func() bool { return strings.Contains(tb.get("/api/v1/findings"), `"inst":"`+inst+`"`) }
+	}
+	waitFor(t, "what the log's pool cannot hold", findings("i/log"))
+	publisher(t, dir, "i")
+	waitFor(t, "what the stream's pool cannot hold", findings("i"))
+}
