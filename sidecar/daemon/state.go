@@ -8,6 +8,7 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/alert"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/sidecar/source/engineinfo"
 	"github.com/kvwitness/kvwitness/sidecar/source/follow"
 )
 
@@ -32,6 +33,10 @@ type State struct {
 type EngineState struct {
 	Name      string            `json:"name"`
 	Instance  string            `json:"instance,omitzero"`
+	Engine    string            `json:"engine,omitzero"`  // sglang, vllm, kvengine; as its endpoints say, like what follows
+	Version   string            `json:"version,omitzero"` // of at most 64 characters
+	Pool      int64             `json:"pool_tokens,omitzero"`
+	Context   int64             `json:"context_tokens,omitzero"` // the longest that is declared or served
 	State     string            `json:"state"`
 	Epoch     uint64            `json:"epoch,omitzero"`
 	Refused   string            `json:"refused,omitzero"` // why it is not followed
@@ -143,6 +148,9 @@ func stateOf(st *follow.Status) EngineState {
 		Name: st.Name, Instance: st.Instance, State: st.State.String(), Epoch: st.Epoch, Refused: st.Refused,
 		Delay: time.Duration(st.Queue.Delay).Seconds(), Seen: st.Seen, Handled: st.Handled, Waiting: st.Queue.Waiting,
 		Lost: map[string]uint64{}, Gaps: st.Gaps, Restarts: st.Restarts, Snapshots: st.Snapshots,
+	}
+	if p := &st.Poll; p.Kind != engineinfo.UnknownKind {
+		e.Engine, e.Version, e.Pool, e.Context = p.Kind.String(), p.Version, p.Pool.Or(0), p.Longest().Or(0)
 	}
 	if st.Queue.LastPut != 0 {
 		e.Age = time.Duration(now() - st.Queue.LastPut).Seconds()

@@ -11,7 +11,8 @@ import (
 // is empty, is an endpoint that is not there.
 type Answers struct {
 	ServerInfo map[string]any
-	Old        bool // server_info is called get_server_info
+	Old        bool   // server_info is called get_server_info
+	Version    string // of vLLM, at an endpoint of its own
 	Models     map[string]any
 	Metrics    string
 	Key        string // wanted as a bearer token; "": none
@@ -30,6 +31,8 @@ func (a *Answers) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)
 	case r.URL.Path == info && a.ServerInfo != nil:
 		_ = json.NewEncoder(w).Encode(a.ServerInfo)
+	case r.URL.Path == "/version" && a.Version != "":
+		_ = json.NewEncoder(w).Encode(map[string]string{"version": a.Version})
 	case r.URL.Path == "/v1/models" && a.Models != nil:
 		_ = json.NewEncoder(w).Encode(a.Models)
 	case r.URL.Path == "/metrics" && a.Metrics != "":
@@ -93,5 +96,5 @@ func VLLM(blocks, blockTokens, size, context, cores int) *Answers {
 		b.WriteString(`sliding_window="None"} 1.0` + "\n")
 	}
 	b.WriteString("vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.01\n")
-	return &Answers{Models: Models("vllm", context), Metrics: b.String()}
+	return &Answers{Models: Models("vllm", context), Metrics: b.String(), Version: "0.32.0"}
 }

@@ -135,7 +135,7 @@ func (l *looker) ask(ctx context.Context) {
 	for i := range l.polls {
 		e, p := &l.picture.Engines[i], &l.polls[i]
 		e.Info, e.Held, e.Missing = p.Info, p.Held, nil
-		if p.Kind == engineinfo.VLLM { // which has no server_info
+		if p.Kind == engineinfo.VLLM { // which needs no server_info
 			p.Errors[engineinfo.ServerInfo] = nil
 		}
 		for _, err := range p.Errors {

@@ -122,8 +122,8 @@ func TestVLLMsPoolIsWithoutItsNullBlock(t *testing.T) {
 		"old, four cores": {attach.VLLM(4004, 16, 0, 16000, 4), 16000},
 	} {
 		p := look(t, c.a)
-		if p.Kind != engineinfo.VLLM || p.Null != 16 {
-			t.Errorf("%s: %s, null %d", name, p.Kind, p.Null)
+		if p.Kind != engineinfo.VLLM || p.Version != "0.32.0" || p.Null != 16 || !p.Fresh {
+			t.Errorf("%s: %s %q, null %d, fresh %v", name, p.Kind, p.Version, p.Null, p.Fresh)
 		}
 		is(t, name, p.Pool, c.pool)
 		is(t, name, p.Longest(), 16000)

@@ -49,8 +49,9 @@ const (
 	NumEndpoint
 )
 
-// paths of each endpoint: the later ones are tried where the first is not there.
-var paths = [NumEndpoint][]string{{"server_info", "get_server_info"}, {"v1/models"}, {"metrics"}}
+// paths of each endpoint: the later ones are tried where the first is not there. vLLM
+// has its version alone.
+var paths = [NumEndpoint][]string{{"server_info", "get_server_info", "version"}, {"v1/models"}, {"metrics"}}
 
 func (e Endpoint) String() string { return paths[e][0] }
 
