@@ -40,6 +40,7 @@ class Hooks:
             self.publisher.tell(
                 "pool_opened", pool=pool(group), pages=int(config.num_blocks), page_tokens=int(spec.kv_cache_spec.block_size),
                 role=pool(group), null_ids=[[0, 1]], since="attach", claims=CLAIMS, owes="all" if group == 0 else "none",
+                context_tokens=int(manager.max_model_len),
             )
 
     def allocated(self, manager, request, computed):
@@ -84,8 +85,13 @@ class Hooks:
                 log.warning("kvwitness: %s tells nothing: %s", name, type(error).__name__)
 
     def wrap(self, manager_class):
-        allocate, free = manager_class.allocate_slots, manager_class.free
+        begin, allocate, free = manager_class.__init__, manager_class.allocate_slots, manager_class.free
         places = list(inspect.signature(allocate).parameters)[2:]  # after self and the request
+
+        @functools.wraps(begin)
+        def begin_and_tell(manager, *args, **named):
+            begin(manager, *args, **named)
+            self.attempt("open", manager)
 
         @functools.wraps(allocate)
         def allocate_slots(manager, request, *args, **named):
@@ -99,7 +105,7 @@ class Hooks:
             self.attempt("freed", manager, request)
             return free(manager, request, *args, **named)
 
-        manager_class.allocate_slots, manager_class.free = allocate_slots, free_and_tell
+        manager_class.__init__, manager_class.allocate_slots, manager_class.free = begin_and_tell, allocate_slots, free_and_tell
 
 
 def register():

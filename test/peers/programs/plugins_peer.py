@@ -49,6 +49,7 @@ class KVCacheManager:
 
     def __init__(self):
         group = Thing(kv_cache_spec=Thing(block_size=16))
+        self.max_model_len = 1024
         self.kv_cache_config = Thing(num_blocks=100, kv_cache_groups=[group])
         self.block_pool = Thing(blocks=[Thing(ref_cnt=0, block_hash=None) for _ in range(100)])
         self.tables = {}
@@ -86,19 +87,19 @@ def load_vllm(req):
     from kvwitness_plugins import vllm
 
     assert vllm.register() is not None
+    return KVCacheManager()
 
 
 def main():
     kv = Thing(page_size=16, kv_item_lens=[4096, 4096], kv_data_lens=[4096 * 50, 4096 * 50], kv_data_ptrs=[1 << 32, 1 << 33])
     conn = Thing(kv_args=kv)
-    manager = KVCacheManager()
     for line in sys.stdin:
         req = json.loads(line)
         op, answer = req["op"], {}
         if op == "sglang":
             load_sglang(req)
         elif op == "vllm":
-            load_vllm(req)
+            manager = load_vllm(req)
         elif op == "receive":
             receiver = Thing(kv_mgr=conn, bootstrap_room=req["room"], bootstrap_addr="10.0.0.1:8998")
             answer["returned"] = Registry.call("send_metadata", receiver, req["pages"], 3)
