@@ -76,7 +76,7 @@ func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // recall is the right answer.
 func recall(prompt string) string {
-	last := prompt[strings.LastIndex(strings.TrimSuffix(prompt, ": "), "Entry "):]
+	last := prompt[strings.LastIndex(prompt, "Entry "):]
 	_, after, _ := strings.Cut(prompt, last)
 	marker, _, _ := strings.Cut(after, "\n")
 	return marker + "\nand so on\n"

@@ -43,7 +43,7 @@ func NewPrompt(rng *rand.Rand, bytes int, depth Depth) Prompt {
 	asked := int(float64(depth) * float64(entries-1))
 	var b strings.Builder
 	fmt.Fprintf(&b, "Register %s.\n", word(rng, idLength))
-	closing := 2*idLength + len("Repeat the entry  exactly.\nEntry : ")
+	closing := 2*idLength + len("Repeat the entry  exactly.\nEntry :")
 	room := (bytes - b.Len() - closing - entries*(idLength+markerLength+len("Entry : \n"))) / entries
 	for i := range ids {
 		ids[i] = word(rng, idLength)
@@ -51,7 +51,8 @@ func NewPrompt(rng *rand.Rand, bytes int, depth Depth) Prompt {
 		fill(&b, rng, room)
 		fmt.Fprintf(&b, "Entry %s: %s\n", ids[i], p.Markers[i])
 	}
-	fmt.Fprintf(&b, "Repeat the entry %[1]s exactly.\nEntry %[1]s: ", ids[asked])
+	// It ends with no space: a marker's first token has it, as in the entry itself.
+	fmt.Fprintf(&b, "Repeat the entry %[1]s exactly.\nEntry %[1]s:", ids[asked])
 	p.Text, p.Want = b.String(), p.Markers[asked]
 	return p
 }
