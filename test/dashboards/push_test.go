@@ -63,8 +63,15 @@ func TestAPushAndTheRuleAreOneAlert(t *testing.T) {
 	}
 	took := all[0].UpdatedAt.Sub(found[0].At)
 	t.Logf("pushed %s after the finding", took.Round(time.Millisecond))
+	// It does not wait for the disk: where the incident is not kept yet, its head follows.
+	if err := live.Await("the head is told", func() bool {
+		all = listed(t, am, crossing)
+		return len(all) == 1 && all[0].Annotations["evidence_head"] != ""
+	}); err != nil {
+		t.Fatalf("%v: %+v", err, all)
+	}
 	notes := all[0].Annotations
-	if !strings.HasPrefix(notes["evidence"], s.Said["url"]+"/incident/") || all[0].GeneratorURL != notes["evidence"] || notes["evidence_head"] == "" {
+	if !strings.HasPrefix(notes["evidence"], s.Said["url"]+"/incident/") || all[0].GeneratorURL != notes["evidence"] {
 		t.Fatalf("annotations %v", notes)
 	}
 	page, err := s.Body(strings.TrimPrefix(notes["evidence"], s.Said["url"]))
