@@ -131,16 +131,18 @@ var layoutMismatch = Explanation{
 
 var vramMismatch = Explanation{
 	Rule:    "a pool, or a registered region, larger than or outside what the driver says its processes hold; a foreign process on the engine's GPU",
-	Meaning: "The memory that the engine claims does not fit what the driver reports, or a process that no engine named uses the same GPU.",
-	Matters: "A pool that is not really there means that its addresses belong to something else. A foreign process competes for memory that the pool was sized with.",
+	Meaning: "The memory that the engine claims does not fit what the driver reports, or a process that no engine named uses the same GPU, or opened the engine's memory by IPC.",
+	Matters: "A pool that is not really there means that its addresses belong to something else. A foreign process competes for memory that the pool was sized with; one that opened the pool can read and write all tenants' pages.",
 	Causes: []string{
 		"A restarted engine left its predecessor's process behind.",
 		"A second workload was scheduled on the GPU.",
 		"The pool's size was declared for another GPU or another share of memory.",
+		"A transfer agent, a debugger or a second engine opened the pool's memory, and no engine names its process.",
 	},
 	Todo: []string{
 		"List the processes on the GPU and compare them with the pids in the finding.",
 		"End the leftover process, or move the second workload.",
+		"If the finding says that memory was opened, find out whose process that is before anything else: it could read whatever the pool has held since.",
 		"If no foreign process is there, compare the pool's declared size with the memory share it was started with.",
 	},
 }
