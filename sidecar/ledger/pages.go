@@ -369,6 +369,8 @@ func (l *Ledger) read(c *call) {
 			if p.flags&null == 0 && (p.flags&(local|unknown) != local || p.born < c.pool.knownFrom) {
 				if r.holds(c.pool, run.First+uint32(i), p) || c.pool.unseen(p) {
 					l.readUnwritten(c, p) // of others' pages foreign_page speaks
+				} else if !p.written() {
+					r.readFar = true
 				}
 			}
 		}

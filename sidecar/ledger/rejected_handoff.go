@@ -42,7 +42,7 @@ func (l *Ledger) rejectedSuccess(c *call) {
 	if !c.f.Success() {
 		return
 	}
-	recomputed := c.req.read && !c.req.readFar
+	recomputed := c.req.read && !c.req.readFar && !c.inst.awaitsWrite(c.req)
 	unsure := c.req.readBlank || c.req.admitted == 0 || !c.req.fullySeen() // it may have been recomputed out of sight
 	if len(c.room.rejects) > 0 && !recomputed && !unsure {
 		l.wentOn(c, "rejected by "+c.room.rejects[0].inst.name, "then finished as a success")

@@ -179,6 +179,11 @@ func (l *Ledger) writtenInStep(c *call) {
 	}
 }
 
+// awaitsWrite reports whether a request read a page that its step has not written yet.
+func (i *instance) awaitsWrite(r *request) bool {
+	return slices.ContainsFunc(i.pending, func(pr *pendingRead) bool { return pr.req == r && len(pr.pages) > 0 })
+}
+
 func names(runs lifecycle.Runs, at uint32) bool {
 	for _, r := range runs {
 		if r.First <= at && at < r.End() {

@@ -22,6 +22,20 @@ var casesHanded = []mutant{
 		new: `recomputed := !c.req.readFar`,
 	},
 	{
+		rule: "case-06", clause: "recompute-by-the-end", file: "rejected_handoff.go",
+		off: "what its step has not written when it ends is not computed locally",
+		old: ` && !c.inst.awaitsWrite(c.req)`,
+		new: ``,
+	},
+	{
+		rule: "case-06", clause: "recompute-nobodys", file: "pages.go",
+		off: "a page that nobody gave and nobody wrote is not computed locally",
+		old: `				} else if !p.written() {
+`,
+		new: `				} else if false {
+`,
+	},
+	{
 		rule: "case-06", clause: "recompute-in-step", file: "stale_read.go",
 		off: "a page read in the step before its write is told is not computed locally yet",
 		old: `		pr.req.readFar = true

@@ -146,7 +146,7 @@ var instanceKinds = []mutant{
 		rule: "vram_mismatch", clause: "outside", file: "vram_outside.go",
 		off: "a region outside of what the driver gave",
 		old: `if beyond := bytes > c.f.Bytes; beyond`,
-		new: `if beyond := false; beyond`,
+		new: `if beyond := bytes > c.f.Bytes && false; beyond`,
 	},
 	{
 		rule: "vram_mismatch", clause: "opened", file: "vram_outside.go",
