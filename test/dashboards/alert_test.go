@@ -15,6 +15,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/test/live"
+	"github.com/kvwitness/kvwitness/test/monitoring"
 )
 
 // notification is what Alertmanager tells a webhook, version 4.
@@ -69,7 +70,7 @@ func (h *hook) at(path string) (all []notification) {
 
 // alertmanager starts one with the routes of this tree, in less time, whose
 // receivers are the hook.
-func alertmanager(t *testing.T, h *hook) *server {
+func alertmanager(t *testing.T, h *hook) *monitoring.Server {
 	t.Helper()
 	text := read(t, root+"/deploy/alertmanager/alertmanager.yml")
 	for _, name := range []string{"pager", "tickets", "heartbeat"} {
@@ -91,7 +92,7 @@ func alertmanager(t *testing.T, h *hook) *server {
 func TestADrillPagesOnceWithItsRunbook(t *testing.T) {
 	e, c, s := exercise(t, scheduler.SaltDrop)
 	h := newHook(t)
-	p := prometheus(t, s.Said["url"], alertmanager(t, h).url)
+	p := prometheus(t, s.Said["url"], alertmanager(t, h).URL)
 	scraped(t, p, 3)
 	begun := time.Now()
 	if _, err := e.Play(c, 1); err != nil {
@@ -101,7 +102,7 @@ func TestADrillPagesOnceWithItsRunbook(t *testing.T) {
 		t.Fatalf("%d findings: %v", len(all), err)
 	}
 	if err := live.Await("the pager is told", func() bool { return len(h.at("/page")) > 0 }); err != nil {
-		_, firing, asked := p.count(`ALERTS{severity="page"}`)
+		_, firing, asked := p.Count(`ALERTS{severity="page"}`)
 		t.Fatalf("%v; %d alerts fire in Prometheus, %v", err, firing, asked)
 	}
 	t.Logf("told %s after the drill began", time.Since(begun).Round(time.Millisecond))
@@ -159,7 +160,7 @@ func isOf(t *testing.T, a told, labels map[string]string) {
 func TestAnIncidentOfSeveralKindsWakesOnePersonOnce(t *testing.T) {
 	e, c, s := exercise(t, scheduler.RejectedHandoff)
 	h := newHook(t)
-	p := prometheus(t, s.Said["url"], alertmanager(t, h).url)
+	p := prometheus(t, s.Said["url"], alertmanager(t, h).URL)
 	scraped(t, p, 3)
 	if _, err := e.Play(c, 1); err != nil {
 		t.Fatal(err)
@@ -204,7 +205,7 @@ func TestAStormOfAlertsWakesOnePersonOnce(t *testing.T) {
 		}
 	}
 	for range 3 { // Prometheus says it again and again
-		post(t, am.url+"/api/v2/alerts", all)
+		post(t, am.URL+"/api/v2/alerts", all)
 	}
 	if err := live.Await("the pager is told", func() bool { return len(h.at("/page")) > 0 }); err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func TestAStormOfAlertsWakesOnePersonOnce(t *testing.T) {
 func TestInShadowModeADrillIsShownAndTellsNobody(t *testing.T) {
 	e, c, s := exercise(t, scheduler.SaltDrop, "--shadow")
 	h := newHook(t)
-	p := prometheus(t, s.Said["url"], alertmanager(t, h).url)
+	p := prometheus(t, s.Said["url"], alertmanager(t, h).URL)
 	scraped(t, p, 3)
 	if _, err := e.Play(c, 1); err != nil {
 		t.Fatal(err)
@@ -232,11 +233,11 @@ func TestInShadowModeADrillIsShownAndTellsNobody(t *testing.T) {
 		t.Fatalf("%d findings: %v", len(all), err)
 	}
 	if err := live.Await("the finding is shown", func() bool {
-		_, n, err := p.count(`ALERTS{alertname="KVWitnessFoundInShadow",alertstate="firing",kind="tenant_crossing",severity="none"}`)
+		_, n, err := p.Count(`ALERTS{alertname="KVWitnessFoundInShadow",alertstate="firing",kind="tenant_crossing",severity="none"}`)
 		return err == nil && n == 1
 	}); err != nil {
-		_, counted, asked := p.count(`kvwitness_findings_total{kind="tenant_crossing"} > 0`)
-		_, grown, again := p.count(`increase(kvwitness_findings_total{kind="tenant_crossing"}[15m]) > 0`)
+		_, counted, asked := p.Count(`kvwitness_findings_total{kind="tenant_crossing"} > 0`)
+		_, grown, again := p.Count(`increase(kvwitness_findings_total{kind="tenant_crossing"}[15m]) > 0`)
 		t.Fatalf("%v; in Prometheus %d series count it, %v, %d grew, %v", err, counted, asked, grown, again)
 	}
 	scraped(t, p, 5) // longer than a group waits

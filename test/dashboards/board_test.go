@@ -1,7 +1,6 @@
 package dashboards
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,101 +12,39 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/kvwitness/kvwitness/sidecar/metrics"
+	"github.com/kvwitness/kvwitness/test/boards"
 )
 
-// board is what of a dashboard's JSON is looked at.
-type board struct {
-	UID, Title, Description string
-	Panels                  []boardPanel
-	Templating              struct{ List []variable }
-}
-
-type boardPanel struct {
-	ID                       int
-	Type, Title, Description string
-	Datasource               *datasource
-	GridPos                  struct{ X, Y, W, H int }
-	FieldConfig              struct{ Defaults struct{ Unit string } }
-	Targets                  []target
-}
-
-type target struct {
-	RefID, Expr, LegendFormat string
-	Instant                   bool
-	Exemplar                  bool
-	Datasource                *datasource
-}
-
-type datasource struct{ Type, UID string }
-
-type variable struct {
-	Name, Type string
-	Query      string
-	Multi      bool
-	AllValue   string
-	Datasource *datasource
-}
-
-func boards(t *testing.T) (all []board) {
+// committed are the dashboards of the tree.
+func committed(t *testing.T) []boards.Board {
 	t.Helper()
-	paths, err := filepath.Glob(root + "/dashboards/grafana/*.json")
-	if err != nil || len(paths) != 3 {
-		t.Fatalf("%d dashboards, want 3: %v", len(paths), err)
+	list, err := boards.Read(root)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("%d dashboards, want 3: %v", len(list), err)
 	}
-	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var b board
-		if err := json.Unmarshal(text, &b); err != nil {
-			t.Fatal(err)
-		}
-		if filepath.Base(path) != b.UID+".json" {
-			t.Errorf("%s is of the dashboard %s", path, b.UID)
-		}
-		all = append(all, b)
-	}
-	return all
-}
-
-// panels calls each for every panel that asks.
-func (b *board) panels(each func(p *boardPanel)) {
-	for i := range b.Panels {
-		if b.Panels[i].Type != "row" {
-			each(&b.Panels[i])
+	for _, b := range list {
+		if filepath.Base(b.Path) != b.UID+".json" {
+			t.Errorf("%s is of the dashboard %s", b.Path, b.UID)
 		}
 	}
+	return list
 }
 
 // settings of the variables, under each of which a query must hold: all, one, and
 // several values. Grafana joins several into a group.
 var settings = map[string]map[string]string{
-	"all":     {"cluster": ".*", "model": ".*", "node": ".*", "engine": ".*"},
-	"one":     {"cluster": "test", "model": "induction", "node": "node-a", "engine": "prefill"},
+	"all":     boards.All,
+	"one":     boards.One,
 	"several": {"cluster": "(test|other)", "model": "(induction|other)", "node": "(node-a|node-b)", "engine": "(decode|prefill)"},
-}
-
-// with puts the values of variables into a query. A variable that has only one
-// value has the first.
-func (b *board) with(expr string, values map[string]string) string {
-	for _, v := range b.Templating.List {
-		value, set := values[v.Name]
-		if set && !v.Multi {
-			value = settings["one"][v.Name]
-		}
-		expr = strings.ReplaceAll(expr, "$"+v.Name, value)
-	}
-	return strings.ReplaceAll(expr, "$__rate_interval", "20s")
 }
 
 // panelQueries are those of all panels, for all variables.
 func panelQueries(t *testing.T) (all []query) {
-	for _, b := range boards(t) {
-		b.panels(func(p *boardPanel) {
+	for _, b := range committed(t) {
+		b.Each(func(p *boards.Panel) {
 			for _, a := range p.Targets {
 				for name, values := range settings {
-					all = append(all, query{b.UID + "/" + p.Title + "/" + a.RefID + "/" + name, b.with(a.Expr, values)})
+					all = append(all, query{b.UID + "/" + p.Title + "/" + a.RefID + "/" + name, b.With(a.Expr, values)})
 				}
 			}
 		})
@@ -130,11 +67,11 @@ func TestPanelsAskOnlyForWhatThereIs(t *testing.T) {
 
 // At a thousand nodes a panel that reads every series is not drawn any more.
 func TestNoPanelScansTheSeriesOfAFleet(t *testing.T) {
-	for _, b := range boards(t) {
-		one := slices.ContainsFunc(b.Templating.List, func(v variable) bool { return v.Name == "node" && !v.Multi })
-		b.panels(func(p *boardPanel) {
+	for _, b := range committed(t) {
+		one := slices.ContainsFunc(b.Templating.List, func(v boards.Variable) bool { return v.Name == "node" && !v.Multi })
+		b.Each(func(p *boards.Panel) {
 			for _, a := range p.Targets {
-				q := query{b.UID + "/" + p.Title, b.with(a.Expr, settings["one"])}
+				q := query{b.UID + "/" + p.Title, b.With(a.Expr, settings["one"])}
 				parser.Inspect(parse(t, q), func(n parser.Node, _ []parser.Node) error {
 					e, ok := n.(*parser.VectorSelector)
 					if !ok || strings.Contains(e.Name, ":") {
@@ -188,7 +125,7 @@ func TestEveryRecordingIsAskedFor(t *testing.T) {
 }
 
 func TestPanelsSayWhatTheyShowAndStandInAGrid(t *testing.T) {
-	for _, b := range boards(t) {
+	for _, b := range committed(t) {
 		ids := map[int]bool{}
 		taken := map[[2]int]string{}
 		for _, p := range b.Panels {
@@ -205,7 +142,7 @@ func TestPanelsSayWhatTheyShowAndStandInAGrid(t *testing.T) {
 				}
 			}
 		}
-		b.panels(func(p *boardPanel) {
+		b.Each(func(p *boards.Panel) {
 			if p.Title == "" || len(p.Description) < 8 || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
 				t.Errorf("%s: %q lacks a title, a description, a unit or a query", b.UID, p.Title)
 			}
@@ -223,7 +160,7 @@ func TestPanelsSayWhatTheyShowAndStandInAGrid(t *testing.T) {
 // A fixed data source or cluster makes a dashboard that is empty everywhere else.
 func TestDashboardsAreBoundToNoInstallation(t *testing.T) {
 	fixed := regexp.MustCompile(`"uid": "([^"]*)"`)
-	for _, b := range boards(t) {
+	for _, b := range committed(t) {
 		var names []string
 		for _, v := range b.Templating.List {
 			names = append(names, v.Name)
@@ -254,7 +191,7 @@ var labelValues = regexp.MustCompile(`^label_values\((.*), ([a-z]+)\)$`)
 
 // variableQueries are those of the variables, as counts.
 func variableQueries(t *testing.T) (all []query) {
-	for _, b := range boards(t) {
+	for _, b := range committed(t) {
 		for _, v := range b.Templating.List {
 			if v.Type != "query" {
 				continue
@@ -264,7 +201,7 @@ func variableQueries(t *testing.T) (all []query) {
 				t.Errorf("%s: %s asks %q", b.UID, v.Name, v.Query)
 				continue
 			}
-			all = append(all, query{b.UID + "/$" + v.Name, "count by (" + m[2] + ") (" + b.with(m[1], settings["all"]) + ")"})
+			all = append(all, query{b.UID + "/$" + v.Name, "count by (" + m[2] + ") (" + b.With(m[1], settings["all"]) + ")"})
 		}
 	}
 	return all

@@ -136,3 +136,12 @@ func TestGrafanaIsProvisionedWithTheDashboards(t *testing.T) {
 		t.Errorf("compose does not put the dashboards at %+v", file.Providers)
 	}
 }
+
+func absolute(t *testing.T, path string) string {
+	t.Helper()
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

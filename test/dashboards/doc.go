@@ -2,5 +2,5 @@
 // the sidecar has, and against the programs that read it: promtool and amtool, and
 // a running Prometheus and Alertmanager before a running sidecar.
 //
-// It needs what ready.sh sees to, and leaves none of it out.
+// It needs what test/monitoring sees to, and leaves none of it out.
 package dashboards

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/test/live"
+	"github.com/kvwitness/kvwitness/test/monitoring"
 )
 
 // kept is an alert as Alertmanager lists it.
@@ -24,9 +25,9 @@ type kept struct {
 	Status              struct{ State string }
 }
 
-func listed(t *testing.T, am *server, filter string) (all []kept) {
+func listed(t *testing.T, am *monitoring.Server, filter string) (all []kept) {
 	t.Helper()
-	resp, err := http.Get(am.url + "/api/v2/alerts?filter=" + filter)
+	resp, err := http.Get(am.URL + "/api/v2/alerts?filter=" + filter)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,8 +47,8 @@ func TestAPushAndTheRuleAreOneAlert(t *testing.T) {
 	h := newHook(t)
 	am := alertmanager(t, h)
 	store := t.TempDir()
-	e, c, s := exercise(t, scheduler.SaltDrop, "--alertmanagers", am.url, pushed, "--node", "node-a", "--evidence", store)
-	p := prometheus(t, s.Said["url"], am.url)
+	e, c, s := exercise(t, scheduler.SaltDrop, "--alertmanagers", am.URL, pushed, "--node", "node-a", "--evidence", store)
+	p := prometheus(t, s.Said["url"], am.URL)
 	scraped(t, p, 3)
 	if _, err := e.Play(c, 1); err != nil {
 		t.Fatal(err)
@@ -79,7 +80,7 @@ func TestAPushAndTheRuleAreOneAlert(t *testing.T) {
 		t.Errorf("the link opens %s, %v", page, err)
 	}
 	if err := live.Await("the rule fires", func() bool {
-		_, n, err := p.count(`ALERTS{alertname="KVWitnessTenantCrossing",alertstate="firing"}`)
+		_, n, err := p.Count(`ALERTS{alertname="KVWitnessTenantCrossing",alertstate="firing"}`)
 		return err == nil && n == 1
 	}); err != nil {
 		t.Fatal(err)

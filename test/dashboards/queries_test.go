@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/scheduler"
+	"github.com/kvwitness/kvwitness/test/boards"
+	"github.com/kvwitness/kvwitness/test/monitoring"
 )
 
 // allowedEmpty are the panels that may be empty before this traffic, with reasons.
@@ -51,7 +53,7 @@ func TestNoPanelIsEmptyBeforeARunningSidecar(t *testing.T) {
 	empty, used := allowedEmpty(t), map[string]bool{}
 	for _, q := range panelQueries(t) {
 		name := q.at[:strings.LastIndexByte(q.at, '/')]
-		series, numbers, err := p.count(q.expr)
+		series, numbers, err := p.Count(q.expr)
 		_, listed := empty[name]
 		used[name] = true
 		switch {
@@ -73,7 +75,7 @@ func TestNoPanelIsEmptyBeforeARunningSidecar(t *testing.T) {
 
 // rulesAreWell holds that no rule erred, that recordings have series, and that the
 // drill's alerts fire: those of its kinds, and the one that always does.
-func rulesAreWell(t *testing.T, p *server) {
+func rulesAreWell(t *testing.T, p *monitoring.Server) {
 	t.Helper()
 	var data struct {
 		Groups []struct {
@@ -82,7 +84,7 @@ func rulesAreWell(t *testing.T, p *server) {
 			}
 		}
 	}
-	if err := p.get("/api/v1/rules", url.Values{}, &data); err != nil {
+	if err := p.Get("/api/v1/rules", url.Values{}, &data); err != nil {
 		t.Fatal(err)
 	}
 	n, fire := 0, map[string]bool{}
@@ -98,7 +100,7 @@ func rulesAreWell(t *testing.T, p *server) {
 			if r.Type != "recording" {
 				continue
 			}
-			if _, numbers, err := p.count(r.Name); err != nil || numbers == 0 {
+			if _, numbers, err := p.Count(r.Name); err != nil || numbers == 0 {
 				t.Errorf("the recording %s is empty: %v", r.Name, err)
 			}
 		}
@@ -115,11 +117,11 @@ func rulesAreWell(t *testing.T, p *server) {
 
 // exemplarsLeadToFindings holds that the points of the panel that shows exemplars
 // are there, and name findings.
-func exemplarsLeadToFindings(t *testing.T, p *server) {
+func exemplarsLeadToFindings(t *testing.T, p *monitoring.Server) {
 	t.Helper()
 	asked := 0
-	for _, b := range boards(t) {
-		b.panels(func(panel *boardPanel) {
+	for _, b := range committed(t) {
+		b.Each(func(panel *boards.Panel) {
 			for _, a := range panel.Targets {
 				if !a.Exemplar {
 					continue
@@ -128,8 +130,8 @@ func exemplarsLeadToFindings(t *testing.T, p *server) {
 				var all []struct {
 					Exemplars []struct{ Labels map[string]string }
 				}
-				values := url.Values{"query": {b.with(a.Expr, settings["one"])}, "start": {"0"}, "end": {"9999999999"}}
-				if err := p.get("/api/v1/query_exemplars", values, &all); err != nil || len(all) == 0 {
+				values := url.Values{"query": {b.With(a.Expr, settings["one"])}, "start": {"0"}, "end": {"9999999999"}}
+				if err := p.Get("/api/v1/query_exemplars", values, &all); err != nil || len(all) == 0 {
 					t.Errorf("%s: %d series with exemplars, %v", panel.Title, len(all), err)
 				}
 				for _, s := range all {

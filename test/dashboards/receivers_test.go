@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/kvwitness/kvwitness/test/live"
+	"github.com/kvwitness/kvwitness/test/monitoring"
 )
 
 // Promise: what PagerDuty and Slack are sent says what happened, where to read on
@@ -32,7 +33,7 @@ func TestPagerDutyAndSlackAreToldWhatToDo(t *testing.T) {
 	}))
 	t.Cleanup(services.Close)
 	am := receivers(t, services.URL)
-	post(t, am.url+"/api/v2/alerts", []map[string]any{{
+	post(t, am.URL+"/api/v2/alerts", []map[string]any{{
 		"labels": map[string]string{
 			"alertname": "KVWitnessStaleRead", "severity": "page", "team": "serving", "kind": "stale_read", "cluster": "c", "model": "m/8b", "node": "n",
 		},
@@ -71,7 +72,7 @@ func plain(text string) string {
 }
 
 // receivers starts an Alertmanager with the receivers of the example at this URL.
-func receivers(t *testing.T, at string) *server {
+func receivers(t *testing.T, at string) *monitoring.Server {
 	t.Helper()
 	dir := t.TempDir()
 	text := read(t, deploy+"alertmanager/receivers.example.yml")

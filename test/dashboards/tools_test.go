@@ -2,31 +2,23 @@ package dashboards
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/kvwitness/kvwitness/test/monitoring"
 )
 
 // root of the repository, from this folder.
 const root = "../.."
 
-var ready = sync.OnceValues(func() (string, error) {
-	out, err := exec.Command("./ready.sh").Output()
-	return strings.TrimSpace(string(out)), err
-})
-
 // tool is the path of a program of Debian's prometheus packages.
 func tool(t *testing.T, name string) string {
 	t.Helper()
-	folder, err := ready()
+	path, err := monitoring.Tool(root, name)
 	if err != nil {
-		if e, ok := err.(*exec.ExitError); ok {
-			t.Fatalf("%v: %s", err, e.Stderr)
-		}
 		t.Fatal(err)
 	}
-	return filepath.Join(folder, name)
+	return path
 }
 
 // run runs a program of them to its end and returns what it says.

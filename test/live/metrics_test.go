@@ -50,10 +50,10 @@ func TestPromtoolIsContentWithWhatASidecarTells(t *testing.T) {
 // tools is the folder of promtool.
 func tools(t *testing.T) string {
 	t.Helper()
-	ready := exec.CommandContext(t.Context(), "../dashboards/ready.sh")
+	ready := exec.CommandContext(t.Context(), "../monitoring/ready.sh")
 	out, err := ready.Output()
 	if err != nil {
-		t.Fatalf("%v: run test/dashboards/ready.sh by hand to see why", err)
+		t.Fatalf("%v: run test/monitoring/ready.sh by hand to see why", err)
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -3,10 +3,8 @@ package web
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"iter"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,20 +14,14 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/kvwitness/kvwitness/test/chromium"
 	"github.com/kvwitness/kvwitness/test/live"
 )
 
 // patience is how long anything in the browser may take.
 const patience = 60 * time.Second
 
-// needs are the paths of the browser and of axe-core.
-var needs = sync.OnceValues(func() ([]string, error) {
-	out, err := exec.Command("./ready.sh").Output()
-	if exit, ok := err.(*exec.ExitError); ok {
-		return nil, fmt.Errorf("%w: %s", err, exit.Stderr)
-	}
-	return strings.Fields(string(out)), err
-})
+var needs = sync.OnceValues(func() (chromium.Needs, error) { return chromium.See("../..") })
 
 // The command as it is shipped, built once.
 var witness string
@@ -60,25 +52,21 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	paths, err := needs()
-	if err != nil || len(paths) != 2 {
-		t.Fatalf("ready.sh: %v, %v", paths, err)
-	}
-	axe, err := os.ReadFile(paths[1])
+	need, err := needs()
 	if err != nil {
 		t.Fatal(err)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(paths[0]), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.WindowSize(1280, 900), chromedp.UserDataDir(t.TempDir()))
-	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(stop)
-	ctx, cancel := chromedp.NewContext(allocated)
-	t.Cleanup(cancel)
-	b := &browser{t: t, ctx: ctx, axe: string(axe)}
-	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+	axe, err := os.ReadFile(need.Axe)
+	if err != nil {
 		t.Fatal(err)
 	}
-	go b.hear(chromedp.Console(ctx))
+	tab, end, err := chromium.Open(need.Browser, t.TempDir(), 1280, 900)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(end)
+	b := &browser{t: t, ctx: tab, axe: string(axe)}
+	go b.hear(chromedp.Console(tab))
 	return b
 }
 

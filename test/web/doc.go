@@ -2,5 +2,5 @@
 // what happens while it happens, lead from an alert to its evidence, draw a million
 // pages, and can be read and used by everybody.
 //
-// It needs what ready.sh sees to, and leaves none of it out.
+// It needs what test/chromium sees to, and leaves none of it out.
 package web

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to what the tests in this folder need of a machine: Prometheus and
+# Sees to what the users of this package need of a machine: Prometheus and
 # Alertmanager with promtool and amtool, as Debian 12 packages them, and prints the
 # folder of the four. They are unpacked into .cache and not installed, so that no
 # service is started. Alertmanager alone looks for its templates under /usr/share,
@@ -16,7 +16,7 @@ if ((EUID != 0)); then as_root=(sudo -n); fi
 
 if [[ ! -e $to/ready ]]; then
 	if ! command -v apt-get >/dev/null || ! command -v dpkg-deb >/dev/null; then
-		echo "the tests in test/dashboards need promtool, prometheus, amtool and prometheus-alertmanager in $to/usr/bin, and a file $to/ready beside" >&2
+		echo "the tests of dashboards and alerts need promtool, prometheus, amtool and prometheus-alertmanager in $to/usr/bin, and a file $to/ready beside" >&2
 		exit 1
 	fi
 	mkdir -p "$root/.cache"
@@ -34,7 +34,7 @@ if [[ ! -e $to/ready ]]; then
 fi
 if [[ ! -e $templates/default.tmpl ]]; then
 	if ! "${as_root[@]}" mkdir -p "$templates" || ! "${as_root[@]}" cp "$to$templates/default.tmpl" "$to$templates/email.tmpl" "$templates"; then
-		echo "the tests in test/dashboards need the files of $to$templates in $templates; copy them and run again" >&2
+		echo "the tests of dashboards and alerts need the files of $to$templates in $templates; copy them and run again" >&2
 		exit 1
 	fi
 fi

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sees to what the tests in this folder need of a machine: a Chromium without a
+# Sees to what the users of this package need of a machine: a Chromium without a
 # window, as Debian packages it, and axe-core, which looks for what people with
 # disabilities stumble over. What is missing is installed or fetched where that is
 # possible, and named where it is not. It prints the path of the browser and that of
@@ -22,7 +22,7 @@ browser() {
 
 if ! browser >/dev/null; then
 	if ! command -v apt-get >/dev/null; then
-		echo "the tests in test/web need chromium-headless-shell or chromium (names of Debian packages); install one and run again" >&2
+		echo "what looks at pages in a browser needs chromium-headless-shell or chromium (names of Debian packages); install one and run again" >&2
 		exit 1
 	fi
 	"${as_root[@]}" apt-get update -qq >&2
@@ -30,7 +30,7 @@ if ! browser >/dev/null; then
 fi
 if [[ ! -s $axe ]]; then
 	if ! command -v npm >/dev/null; then
-		echo "the tests in test/web need axe-core $axe_version: put its axe.min.js at $axe, or install npm and run again" >&2
+		echo "what looks at pages in a browser needs axe-core $axe_version: put its axe.min.js at $axe, or install npm and run again" >&2
 		exit 1
 	fi
 	mkdir -p "$root/.cache/web"
