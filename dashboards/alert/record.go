@@ -79,8 +79,8 @@ func derived() []Recording {
 		{"model:kvwitness_engines_live:sum", "sum by (" + modelLabels + ") (node:kvwitness_engines_live:sum)"},
 		{"model:kvwitness_engines_configured:sum", "sum by (" + modelLabels + ") (node:kvwitness_engines_configured:sum)"},
 		{"model:kvwitness_shadow:sum", "sum by (" + modelLabels + ") (node:kvwitness_shadow:max)"},
-		// 1 where no source sees the bytes that come into an engine.
-		{"engine:kvwitness_path_blind:max", "1 - max by (" + engineLabels + `) (kvwitness_source_coverage{source=~"rdma|tcp"})`},
+		// 1 where no source sees the bytes that come into an engine that takes handoffs.
+		{"engine:kvwitness_path_blind:max", "(1 - max by (" + engineLabels + `) (kvwitness_source_coverage{source=~"rdma|tcp"})) * on (` + engineLabels + ") (sum by (" + engineLabels + ") (kvwitness_handoff_pages_reserved_total) > bool 0)"},
 		{"node:kvwitness_path_blind:sum", "sum by (" + Where + ") (engine:kvwitness_path_blind:max)"},
 		{"model:kvwitness_path_blind:sum", "sum by (" + modelLabels + ") (node:kvwitness_path_blind:sum)"},
 		// What the pool holds of the context that is served: below 1 fails the gate.

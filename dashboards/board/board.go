@@ -46,6 +46,7 @@ type panel struct {
 	asks          []ask
 	limit         *limit
 	colours       map[string]string // by legend
+	number        string            // head of a table's column of numbers; empty: labels say it all
 }
 
 // ask is one query.

@@ -28,7 +28,7 @@ var fleet = Board{
 			},
 			{
 				shape: stat, title: "Blind paths", unit: "none", width: 4, height: 5, limit: onePlus,
-				about: "Engines into which no source sees the bytes come.",
+				about: "Engines that take handoffs and into which no source sees the bytes come.",
 				asks:  []ask{{expr: `sum(model:kvwitness_path_blind:sum{` + ofModels + `})`, legend: "engines"}},
 			},
 			{
@@ -44,12 +44,12 @@ var fleet = Board{
 		}},
 		{"By cluster and model", []panel{
 			{
-				shape: table, title: "Verdicts of the last hour", unit: "none", width: 12, height: 9,
+				shape: table, title: "Verdicts of the last hour", unit: "none", number: "requests", width: 12, height: 9,
 				about: "Requests by cluster, model and verdict.",
 				asks:  []ask{{expr: `sum by (cluster, model, verdict) (model:kvwitness_verdicts:increase1h{` + ofModels + `})`, legend: "{{cluster}} {{model}} {{verdict}}"}},
 			},
 			{
-				shape: graph, title: "Violated requests", unit: "suffix: requests/s", width: 12, height: 9,
+				shape: graph, title: "Violated requests", unit: "suffix:requests/s", width: 12, height: 9,
 				about: "By cluster and model.",
 				asks:  []ask{{expr: `sum by (cluster, model) (model:kvwitness_verdicts:rate5m{` + ofModels + `,verdict="violated"})`, legend: "{{cluster}} {{model}}"}},
 			},
@@ -69,7 +69,7 @@ var fleet = Board{
 		}},
 		{"Deployments", []panel{
 			{
-				shape: table, title: "Deployments that fail the pool gate", unit: "percentunit", width: 12, height: 9,
+				shape: table, title: "Deployments that fail the pool gate", unit: "percentunit", number: "pool / context", width: 12, height: 9,
 				about: "Engines whose pool holds less than the context that they serve, the lowest fifty. Empty is as it should be.",
 				asks:  []ask{{expr: `bottomk(50, engine:kvwitness_pool_per_context:ratio{` + ofEngines + `} < 1)`, legend: "{{node}} {{engine}}"}},
 			},
@@ -79,24 +79,24 @@ var fleet = Board{
 				asks:  []ask{{expr: `model:kvwitness_pool_per_context:min{` + ofModels + `}`, legend: "{{cluster}} {{model}}"}},
 			},
 			{
-				shape: table, title: "Protections", unit: "none", width: 12, height: 9,
+				shape: table, title: "Protections", unit: "none", number: "engines", width: 12, height: 9,
 				about: "Engines by the state of each protection. Only ran counts as one.",
 				asks:  []ask{{expr: `model:kvwitness_protections:count{` + ofModels + `}`, legend: "{{protection}} {{state}}"}},
 			},
 			{
-				shape: table, title: "Nodes with findings, last hour", unit: "none", width: 12, height: 9,
+				shape: table, title: "Nodes with findings, last hour", unit: "none", number: "findings", width: 12, height: 9,
 				about: "The twenty with the most. Open Ownership for the node to see what it was.",
 				asks:  []ask{{expr: `topk(20, sum by (cluster, model, node) (node:kvwitness_findings:increase1h{` + ofNodes + `}) > 0)`, legend: "{{node}}"}},
 			},
 		}},
 		{"The witness itself", []panel{
 			{
-				shape: graph, title: "Facts lost", unit: "suffix: facts/s", width: 8, height: 8,
+				shape: graph, title: "Facts lost", unit: "suffix:facts/s", width: 8, height: 8,
 				about: "By stage. What is lost leaves requests unwitnessed.",
 				asks:  []ask{{expr: `sum by (stage) (model:kvwitness_facts_lost:rate5m{` + ofModels + `})`, legend: "{{stage}}"}},
 			},
 			{
-				shape: graph, title: "Facts", unit: "suffix: facts/s", width: 8, height: 8,
+				shape: graph, title: "Facts", unit: "suffix:facts/s", width: 8, height: 8,
 				about: "Facts that came, by cluster and model.",
 				asks:  []ask{{expr: `sum by (cluster, model) (model:kvwitness_facts_seen:rate5m{` + ofModels + `})`, legend: "{{cluster}} {{model}}"}},
 			},

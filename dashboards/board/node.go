@@ -24,9 +24,9 @@ var nodeSight = []row{
 			},
 		},
 		{
-			shape: table, title: "Coverage", unit: "bool", width: 10, height: 7,
-			about: "True where a source sees all that it can of the engine now. rdma and tcp see the bytes of handoffs; without either, no handoff is clean.",
-			asks:  []ask{{expr: `max by (engine, source) (kvwitness_source_coverage{` + ofNodeEngine + `})`, legend: "{{engine}} {{source}}"}},
+			shape: table, title: "Coverage", unit: "bool_yes_no", number: "sees all it can", width: 10, height: 7,
+			about: "Yes where a source sees all that it can of the engine now. rdma and tcp see the bytes of handoffs; without either, no handoff is clean.",
+			asks:  []ask{{expr: `sort_desc(max by (engine, source) (kvwitness_source_coverage{` + ofNodeEngine + `}))`, legend: "{{engine}} {{source}}"}},
 		},
 		{
 			shape: table, title: "How the streams stand", unit: "none", width: 10, height: 7,
@@ -39,19 +39,19 @@ var nodeSight = []row{
 			asks:  []ask{{expr: `max by (engine) (kvwitness_last_fact_age_seconds{` + ofNodeEngine + `})`, legend: "{{engine}}"}},
 		},
 		{
-			shape: graph, title: "Polls of HTTP endpoints", unit: "suffix: polls/s", width: 8, height: 7,
+			shape: graph, title: "Polls of HTTP endpoints", unit: "suffix:polls/s", width: 8, height: 7,
 			about: "server_info and models of the engines.",
-			asks:  []ask{{expr: `sum by (engine, endpoint, result) (` + per("polls_total", ofNodeEngine) + `)`, legend: "{{engine}} {{endpoint}} {{result}}"}},
+			asks:  []ask{{expr: `sum by (endpoint, result) (` + per("polls_total", ofNodeEngine) + `)`, legend: "{{endpoint}} {{result}}"}},
 		},
 		{
-			shape: graph, title: "Events of the streams", unit: "suffix: events/s", width: 8, height: 7,
+			shape: graph, title: "Events of the streams", unit: "suffix:events/s", width: 8, height: 7,
 			about: "Gaps, silences and restarts leave handoffs unwitnessed.",
-			asks:  []ask{{expr: `sum by (engine, event) (` + per("stream_events_total", ofNodeEngine) + `)`, legend: "{{engine}} {{event}}"}},
+			asks:  []ask{{expr: `sum by (event) (` + per("stream_events_total", ofNodeEngine) + `)`, legend: "{{event}}"}},
 		},
 	}},
 	{"Losses", []panel{
 		{
-			shape: graph, title: "Facts seen and handled", unit: "suffix: facts/s", width: 8, height: 7,
+			shape: graph, title: "Facts seen and handled", unit: "suffix:facts/s", width: 8, height: 7,
 			about: "Seen = handled + lost + those that wait.",
 			asks: []ask{
 				{expr: `sum by (engine) (` + per("facts_seen_total", ofNodeEngine) + `)`, legend: "{{engine}} seen"},
@@ -59,12 +59,12 @@ var nodeSight = []row{
 			},
 		},
 		{
-			shape: graph, title: "Facts lost, by stage and reason", unit: "suffix: facts/s", width: 8, height: 7,
+			shape: graph, title: "Facts lost, by stage and reason", unit: "suffix:facts/s", width: 8, height: 7,
 			about: "What is lost leaves requests unwitnessed.",
 			asks:  []ask{{expr: `sum by (engine, stage, reason) (` + per("facts_lost_total", ofNodeEngine) + `) > 0`, legend: "{{engine}} {{stage}}: {{reason}}"}},
 		},
 		{
-			shape: graph, title: "What became of facts", unit: "suffix: facts/s", width: 8, height: 7,
+			shape: graph, title: "What became of facts", unit: "suffix:facts/s", width: 8, height: 7,
 			about: "Of those that reached the judge; missing are sequence numbers that never came, unusable name what is not there.",
 			asks: []ask{
 				{expr: `sum by (outcome) (` + per("ledger_facts_total", ofNode) + `)`, legend: "{{outcome}}"},
@@ -96,10 +96,10 @@ var nodeSight = []row{
 		},
 		{
 			shape: graph, title: "Lag", unit: "s", width: 8, height: 7,
-			about: "How late facts of an engine are expected, and how long a second it holds back the others.",
+			about: "How late facts of an engine are expected, and for how much of each second it holds back the others.",
 			asks: []ask{
-				{expr: `max by (engine) (kvwitness_fact_delay_expected_seconds{` + ofNodeEngine + `})`, legend: "{{engine}} expected delay"},
-				{expr: `sum by (engine) (` + per("held_back_seconds_total", ofNodeEngine) + `)`, legend: "{{engine}} holds back, of a second"},
+				{expr: `max by (engine) (kvwitness_fact_delay_expected_seconds{` + ofNodeEngine + `})`, legend: "{{engine}} delay"},
+				{expr: `sum by (engine) (` + per("held_back_seconds_total", ofNodeEngine) + `)`, legend: "{{engine}} holds back"},
 			},
 		},
 	}},

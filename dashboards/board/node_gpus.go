@@ -15,8 +15,8 @@ var nodeGPUs = []row{{"GPUs", []panel{
 		}},
 	},
 	{
-		shape: table, title: "Readable", unit: "bool", width: 8, height: 7,
-		about: "False where the driver told of the GPU once and does not now.",
+		shape: table, title: "Readable", unit: "bool_yes_no", number: "readable", width: 8, height: 7,
+		about: "No where the driver told of the GPU once and does not now.",
 		asks:  []ask{{expr: `min by (gpu) (kvwitness_gpu_readable{` + ofNode + `})`, legend: "{{gpu}}"}},
 	},
 	{
@@ -28,16 +28,16 @@ var nodeGPUs = []row{{"GPUs", []panel{
 		},
 	},
 	{
-		shape: graph, title: "The driver", unit: "s", width: 8, height: 7,
+		shape: graph, title: "The driver", unit: "none", width: 8, height: 7,
 		about: "How old its last sample is, the state that it was read in, and how often kvwitness-nvml was started anew.",
 		asks: []ask{
-			{expr: `max(kvwitness_driver_sample_age_seconds{` + ofNode + `})`, legend: "age of the last sample"},
+			{expr: `max(kvwitness_driver_sample_age_seconds{` + ofNode + `})`, legend: "seconds since its last sample"},
 			{expr: `sum by (state) (kvwitness_driver_state{` + ofNode + `}) == 1`, legend: "{{state}}"},
 			{expr: `sum(increase(kvwitness_driver_helper_starts_total{` + ofNode + `}[1h]))`, legend: "starts in an hour"},
 		},
 	},
 	{
-		shape: graph, title: "What pools could hold at most", unit: "none", width: 24, height: 7,
+		shape: graph, title: "What pools could hold at most", unit: "suffix:tokens", width: 24, height: 7,
 		about: "Tokens, if an engine's pools had all memory of its GPUs but what others hold there, beside its context: a longer context can never be served.",
 		asks: []ask{
 			{expr: `max by (engine) (kvwitness_gpu_capacity_tokens{` + ofNodeEngine + `})`, legend: "{{engine}} could hold"},

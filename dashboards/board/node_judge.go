@@ -10,7 +10,7 @@ var nodeJudge = []row{{"The judge", []panel{
 		},
 	},
 	{
-		shape: stack, title: "Findings", unit: "suffix: findings/s", width: 12, height: 8,
+		shape: stack, title: "Findings", unit: "suffix:findings/s", width: 12, height: 8,
 		about: "By kind, and whether they wake somebody: those of warm-up traffic and in shadow mode do not.",
 		asks: []ask{
 			{expr: `sum by (kind, wakes) (` + per("findings_total", ofNode) + `) > 0`, legend: "{{kind}}, wakes: {{wakes}}"},
@@ -18,12 +18,12 @@ var nodeJudge = []row{{"The judge", []panel{
 		},
 	},
 	{
-		shape: stack, title: "Verdicts", unit: "suffix: requests/s", width: 12, height: 8,
+		shape: stack, title: "Verdicts", unit: "suffix:requests/s", width: 12, height: 8,
 		about: "By verdict and traffic; synthetic is warm-up and health traffic.",
 		asks:  []ask{{expr: `sum by (verdict, traffic) (` + per("verdicts_total", ofNode) + `)`, legend: "{{verdict}}, {{traffic}}"}},
 	},
 	{
-		shape: graph, title: "Unwritten pages that were read", unit: "suffix: pages/s", width: 12, height: 8,
+		shape: graph, title: "Unwritten pages read", unit: "suffix:pages/s", width: 12, height: 8,
 		about: "Pages of stale reads.",
 		asks:  []ask{{expr: `sum(` + per("unwritten_pages_read_total", ofNode) + `)`, legend: "pages"}},
 	},
@@ -31,7 +31,7 @@ var nodeJudge = []row{{"The judge", []panel{
 
 var nodeCost = []row{{"The sidecar's own cost", []panel{
 	{
-		shape: graph, title: "CPU", unit: "suffix: cores", width: 6, height: 7,
+		shape: graph, title: "CPU", unit: "suffix:cores", width: 6, height: 7,
 		about: "Cores that the sidecar uses.",
 		asks:  []ask{{expr: `sum(rate(process_cpu_seconds_total{job="kvwitness",` + ofNode + `}[$__rate_interval]))`, legend: "cores"}},
 	},
@@ -57,8 +57,8 @@ var nodeCost = []row{{"The sidecar's own cost", []panel{
 		asks:  []ask{{expr: `max(scrape_duration_seconds{job="kvwitness",` + ofNode + `})`, legend: "duration"}},
 	},
 	{
-		shape: stat, title: "Configuration", unit: "none", width: 12, height: 5,
-		about: "1 if it was read well when it was read last; 1 while in shadow mode.",
+		shape: stat, title: "Configuration", unit: "bool_yes_no", width: 12, height: 5,
+		about: "Whether it was read well when it was read last, and whether it says shadow mode.",
 		asks: []ask{
 			{expr: `min(kvwitness_config_last_reload_success{` + ofNode + `})`, legend: "read well"},
 			{expr: `max(kvwitness_shadow{` + ofNode + `})`, legend: "shadow"},

@@ -18,34 +18,34 @@ var nodeMore = []row{
 			},
 		},
 		{
-			shape: graph, title: "Pushed to Alertmanager", unit: "suffix: pushes/s", width: 6, height: 7,
+			shape: graph, title: "Pushed to Alertmanager", unit: "suffix:pushes/s", width: 6, height: 7,
 			about: "What the sidecar tells at once, beside the rules.",
 			asks:  []ask{{expr: `sum by (result) (` + per("alert_pushes_total", ofNode) + `)`, legend: "{{result}}"}},
 		},
 		{
-			shape: graph, title: "Profiles", unit: "suffix: profiles/s", width: 6, height: 7,
+			shape: graph, title: "Profiles", unit: "suffix:profiles/s", width: 6, height: 7,
 			about: "Sent to Pyroscope, if it is configured; dropped are those that waited too long.",
 			asks:  []ask{{expr: `sum by (result) (` + per("profile_uploads_total", ofNode) + `)`, legend: "{{result}}"}},
 		},
 	}},
 	{"KV events and logs", []panel{
 		{
-			shape: graph, title: "KV events", unit: "suffix: events/s", width: 8, height: 7,
+			shape: graph, title: "KV events", unit: "suffix:events/s", width: 8, height: 7,
 			about: "Of SGLang or vLLM, by what they are.",
-			asks:  []ask{{expr: `sum by (engine, event) (` + per("kv_events_total", ofNodeEngine) + `)`, legend: "{{engine}} {{event}}"}},
+			asks:  []ask{{expr: `sum by (event) (` + per("kv_events_total", ofNodeEngine) + `)`, legend: "{{event}}"}},
 		},
 		{
 			shape: graph, title: "Batches and crossings", unit: "suffix:/s", width: 8, height: 7,
 			about: "Batches by what became of them, and blocks stored under one salt that were used under another.",
 			asks: []ask{
-				{expr: `sum by (engine, fate) (` + per("kv_event_batches_total", ofNodeEngine) + `)`, legend: "{{engine}} {{fate}}"},
-				{expr: `sum by (engine) (` + per("kv_event_crossings_total", ofNodeEngine) + `)`, legend: "{{engine}} crossings"},
+				{expr: `sum by (fate) (` + per("kv_event_batches_total", ofNodeEngine) + `)`, legend: "{{fate}}"},
+				{expr: `sum(` + per("kv_event_crossings_total", ofNodeEngine) + `)`, legend: "crossings"},
 			},
 		},
 		{
-			shape: graph, title: "Lines of logs", unit: "suffix: lines/s", width: 8, height: 7,
+			shape: graph, title: "Lines of logs", unit: "suffix:lines/s", width: 8, height: 7,
 			about: "By what they say; other are those that say nothing here.",
-			asks:  []ask{{expr: `sum by (engine, line) (` + per("log_lines_total", ofNodeEngine) + `)`, legend: "{{engine}} {{line}}"}},
+			asks:  []ask{{expr: `sum by (line) (` + per("log_lines_total", ofNodeEngine) + `)`, legend: "{{line}}"}},
 		},
 	}},
 	{"Other nodes", []panel{
@@ -68,7 +68,7 @@ var nodeMore = []row{
 			},
 		},
 		{
-			shape: graph, title: "Facts of peers", unit: "suffix: facts/s", width: 6, height: 7,
+			shape: graph, title: "Facts of peers", unit: "suffix:facts/s", width: 6, height: 7,
 			about: "Received = handled by outcome + lost by reason.",
 			asks: []ask{
 				{expr: `sum by (peer) (` + per("peer_facts_received_total", ofNode) + `)`, legend: "{{peer}} received"},

@@ -4,6 +4,7 @@ package board
 var (
 	byVerdict = map[string]string{"clean": "green", "unwitnessed": "orange", "violated": "red"}
 	byPages   = map[string]string{"reserved": "blue", "written (claimed)": "orange", "written (observed)": "green", "read": "purple"}
+	byState   = map[string]string{"held": "blue", "cached": "green", "free": "text", "pending_drain": "orange"}
 )
 
 // onePlus is bad from the first on.
@@ -24,7 +25,7 @@ var ownership = Board{
 				},
 			},
 			{
-				shape: graph, title: "Reserved against written", unit: "suffix: pages/s", width: 8, height: 6, colours: byPages,
+				shape: graph, title: "Reserved against written", unit: "suffix:pages/s", width: 8, height: 6, colours: byPages,
 				about: "Pages that receivers named as targets of transfers, against those written. Claimed is the engine's word, observed was seen from outside. A gap between reserved and written is the shape of the incident.",
 				asks: []ask{
 					{expr: `sum(node:kvwitness_handoff_pages_reserved:rate5m{` + ofNodes + `})`, legend: "reserved"},
@@ -33,19 +34,19 @@ var ownership = Board{
 				},
 			},
 			{
-				shape: stat, title: "Unwritten pages that were read", unit: "none", width: 4, height: 6, limit: onePlus,
+				shape: stat, title: "Unwritten pages read", unit: "none", width: 4, height: 6, limit: onePlus,
 				about: "Pages of the last hour that were read before anybody had filled them in their present generation. They hold what an earlier request left there.",
 				asks:  []ask{{expr: `sum(node:kvwitness_unwritten_pages_read:increase1h{` + ofNodes + `})`, legend: "pages"}},
 			},
 			{
 				shape: stat, title: "Blind paths", unit: "none", width: 4, height: 6, limit: onePlus,
-				about: "Engines into which no source sees the bytes come. Their handoffs are unwitnessed at best.",
+				about: "Engines that take handoffs and into which no source sees the bytes come. Their handoffs are unwitnessed at best.",
 				asks:  []ask{{expr: `sum(engine:kvwitness_path_blind:max{` + ofEngines + `})`, legend: "engines"}},
 			},
 		}},
 		{"Verdicts and findings", []panel{
 			{
-				shape: stack, title: "Verdicts", unit: "suffix: requests/s", width: 12, height: 8, colours: byVerdict,
+				shape: stack, title: "Verdicts", unit: "suffix:requests/s", width: 12, height: 8, colours: byVerdict,
 				about: "Verdicts on requests, per second, warm-up traffic left out.",
 				asks:  []ask{{expr: `sum by (verdict) (node:kvwitness_verdicts:rate5m{` + ofNodes + `})`, legend: "{{verdict}}"}},
 			},
@@ -55,7 +56,7 @@ var ownership = Board{
 				asks:  []ask{{expr: `sum by (kind) (node:kvwitness_findings:increase1h{` + ofNodes + `}) > 0`, legend: "{{kind}}"}},
 			},
 			{
-				shape: table, title: "Findings of the last hour", unit: "none", width: 24, height: 7,
+				shape: table, title: "Findings of the last hour", unit: "none", number: "findings", width: 24, height: 7,
 				about: "Where they were found. The facts of each, and whose data was exposed, are in the sidecar's /api/v1/findings.",
 				asks:  []ask{{expr: `topk(50, node:kvwitness_findings:increase1h{` + ofNodes + `} > 0)`, legend: "{{node}} {{kind}}"}},
 			},
@@ -67,14 +68,14 @@ var ownership = Board{
 				asks:  []ask{{expr: `bottomk(20, engine:kvwitness_pool_per_context:ratio{` + ofEngines + `})`, legend: "{{node}} {{engine}}"}},
 			},
 			{
-				shape: stack, title: "Pages by state", unit: "suffix: pages", width: 12, height: 8,
+				shape: stack, title: "Pages by state", unit: "suffix:pages", width: 12, height: 8, colours: byState,
 				about: "The engines' own count of their pages. Cached is not leaked: the prefix cache gives its pages back when they are needed.",
 				asks:  []ask{{expr: `sum by (state) (engine:kvwitness_pool_pages:sum{` + ofEngines + `,pool="kv"})`, legend: "{{state}}"}},
 			},
 		}},
 		{"Drains, late writes, sharing", []panel{
 			{
-				shape: graph, title: "Pages that wait for a drain", unit: "suffix: pages", width: 8, height: 8,
+				shape: graph, title: "Pages that wait for a drain", unit: "suffix:pages", width: 8, height: 8,
 				about: "Pages that are given up and held back until no write can still arrive. Always zero on an engine that has transfers means that deferred release is off.",
 				asks:  []ask{{expr: `topk(20, sum by (node, engine) (engine:kvwitness_pool_pages:sum{` + ofEngines + `,state="pending_drain"}))`, legend: "{{node}} {{engine}}"}},
 			},
@@ -84,7 +85,7 @@ var ownership = Board{
 				asks:  []ask{{expr: `sum by (kind) (node:kvwitness_findings:increase1h{` + ofNodes + `,kind=~"early_release|write_after_release"})`, legend: "{{kind}}"}},
 			},
 			{
-				shape: graph, title: "Sharing of cached pages", unit: "suffix: pages/s", width: 8, height: 8,
+				shape: graph, title: "Sharing of cached pages", unit: "suffix:pages/s", width: 8, height: 8,
 				about: "References of requests on pages of the prefix cache, and pages that entered it. Findings of crossings between tenants are beside them, for the hour before.",
 				asks: []ask{
 					{expr: `sum(node:kvwitness_pages_shared:rate5m{` + ofNodes + `})`, legend: "shared"},

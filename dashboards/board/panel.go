@@ -55,12 +55,14 @@ func (p *panel) shaped() cog.Builder[dashboard.Panel] {
 		}
 		return big(mode).NoValue("no data")
 	case table:
-		return tables.NewPanelBuilder().ShowHeader(true).Filterable(true).WithTransformation(dashboard.DataTransformerConfig{
-			Id: "organize", Options: map[string]any{"excludeByName": map[string]bool{"Time": true, "__name__": true}},
-		})
+		t := tables.NewPanelBuilder().ShowHeader(true).Filterable(true).WithTransformation(p.columns())
+		if p.unit == "none" {
+			t = t.Decimals(0) // an increase is not whole, but what it counts is
+		}
+		return t
 	case bars:
-		return bargauge.NewPanelBuilder().Orientation(common.VizOrientationHorizontal).DisplayMode(common.BarGaugeDisplayModeBasic).Min(0).
-			ReduceOptions(lastValue()).NoValue("no data")
+		return bargauge.NewPanelBuilder().Orientation(common.VizOrientationHorizontal).DisplayMode(common.BarGaugeDisplayModeBasic).Min(0).Max(1).
+			Sizing(common.BarGaugeSizingManual).MaxVizHeight(barHeight).ReduceOptions(lastValue()).NoValue("no data")
 	}
 	g := timeseries.NewPanelBuilder().LineWidth(1).FillOpacity(10).ShowPoints(common.VisibilityModeNever).Min(0).
 		Legend(common.NewVizLegendOptionsBuilder().DisplayMode(common.LegendDisplayModeList).Placement(common.LegendPlacementBottom).ShowLegend(true)).
@@ -69,6 +71,17 @@ func (p *panel) shaped() cog.Builder[dashboard.Panel] {
 		g = g.FillOpacity(40).Stacking(common.NewStackingConfigBuilder().Mode(common.StackingModeNormal))
 	}
 	return g
+}
+
+// barHeight is that of one bar with its name, in pixels, where there is room for more.
+const barHeight = 60
+
+// columns of a table are the labels, which tell its rows apart, and the number.
+func (p *panel) columns() dashboard.DataTransformerConfig {
+	return dashboard.DataTransformerConfig{Id: "organize", Options: map[string]any{
+		"excludeByName": map[string]bool{"Time": true, "__name__": true, "Value": p.number == ""},
+		"renameByName":  map[string]string{"Value": p.number},
+	}}
 }
 
 func big(mode common.BigValueColorMode) *stats.PanelBuilder {
