@@ -21,7 +21,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILDINFO := github.com/kvwitness/kvwitness/cmd/internal/build
 LDFLAGS := -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)
 
-.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate test-vm lint-chart help
+.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate pictures test-vm lint-chart help
 
 build: ## build every command into bin/
 	@mkdir -p bin
@@ -67,6 +67,9 @@ demo: build ## play the incident live: two engines, a router, a sidecar, five sc
 
 model: ## fetch a small real model (98 MB) into the user's cache folder, and print where it is
 	@test/model/fetch.sh
+
+pictures: ## draw the dashboards with Grafana's components, on data of a demo, into docs/pictures (minutes; half a gigabyte of npm packages)
+	go run ./test/pictures
 
 test-vm: ## the probes under real verbs, in a virtual machine with Debian's 6.1 kernel
 	go test -count=1 -v -timeout $(TESTTIMEOUT) ./test/vm
