@@ -85,7 +85,7 @@ var settings = slices.Concat([]setting{
 	count("record_files", 8, 1, 1000, "trace files that are kept, the present one included", func(c *Config) *int { return &c.Sidecar.RecordFiles }),
 	duration("live_settle", "3ms", "settle while engines are followed: their facts have been put in order by then",
 		func(c *Config) *time.Duration { return &c.Sidecar.LiveSettle }),
-	duration("slack", "2ms", "how late facts are expected at least; it grows by itself while the node is busy, up to 250ms",
+	duration("slack", "3ms", "how late facts are expected at least; it grows by itself while the node is busy, up to 1s",
 		func(c *Config) *time.Duration { return &c.Sidecar.Slack }),
 	duration("poll", "5s", "how often an engine's server_info and models are asked for", func(c *Config) *time.Duration { return &c.Sidecar.Poll }),
 	duration("ahead", "50ms", "how far ahead of the node's clock a fact may be before it is refused", func(c *Config) *time.Duration { return &c.Sidecar.Ahead }),

@@ -20,6 +20,10 @@ import (
 // A probe that ends is started again, after a pause that doubles.
 const firstPause, longestPause = time.Second, time.Minute
 
+// silence is how long a probe may say nothing: it looks every few milliseconds, and says
+// how far it has come. It is less than intake.SilenceLimit.
+const silence = 4 * time.Second
+
 // witness is the probe, and what is made of what it sees.
 type witness struct {
 	log   *slog.Logger
@@ -200,15 +204,14 @@ func (w *witness) watch(ctx context.Context) error {
 	w.say(func(s *WitnessState) { s.Watching, s.Starts, s.Problem = true, s.Starts+1, "" })
 	defer w.forget()
 	w.log.Info("watching from outside", "processes", w.rules)
-	closed := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(closed)
-		_ = child.Close()
-	})
+	end := sync.OnceValue(child.Close)
+	stop := context.AfterFunc(ctx, func() { _ = end() })
+	hung := time.AfterFunc(silence, func() { _ = end() })
 	for err == nil {
 		var kind probe.Kind
 		var payload []byte
 		if kind, payload, err = child.Next(); err == nil {
+			hung.Reset(silence)
 			err = state.Take(kind, payload)
 			src.Reached(state.Reached())
 			w.peers.reached(state.Reached())
@@ -216,12 +219,16 @@ func (w *witness) watch(ctx context.Context) error {
 			w.holds(state)
 		}
 	}
+	said := hung.Stop()
 	if !stop() {
-		<-closed
+		_ = end()
 		return ctx.Err()
 	}
-	w.blind(ctx, src, state.Stats().Posted > 0)
-	return errors.Join(fmt.Errorf("the probe ended: %w", err), child.Close())
+	w.blind(src, state.Stats().Posted > 0)
+	if !said {
+		err = fmt.Errorf("it said nothing for %s", silence)
+	}
+	return errors.Join(fmt.Errorf("the probe ended: %w", err), end())
 }
 
 // forget is for a probe that ended: nothing is seen.
@@ -231,8 +238,9 @@ func (w *witness) forget() {
 	w.paths, w.seen.Memory = map[path]sight{}, nil
 }
 
-// blind tells the judge that what the probe saw goes on unseen.
-func (w *witness) blind(ctx context.Context, src *intake.Source, rdma bool) {
+// blind tells the judge that what the probe saw goes on unseen, from where the probe
+// had come to.
+func (w *witness) blind(src *intake.Source, rdma bool) {
 	for _, of := range []lifecycle.Src{lifecycle.TCP, lifecycle.RDMA, lifecycle.Wire} {
 		if of == lifecycle.RDMA && !rdma {
 			continue // nobody used it
@@ -241,8 +249,8 @@ func (w *witness) blind(ctx context.Context, src *intake.Source, rdma bool) {
 			T: now(), Node: w.node, Src: lifecycle.Sidecar, Ev: lifecycle.EventsLost,
 			Of: of, Stage: "probe", Reason: "it ended",
 		}
+		src.Interject(0, f)
 		w.peers.saw(f)
-		src.Put(ctx, f)
 	}
 	w.peers.reached(0)
 }

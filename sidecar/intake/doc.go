@@ -19,13 +19,15 @@
 // overslept: on a node that is short of processors nobody speaks in time, and an
 // engine that was silent until now shows no delay of its own. One that is catching
 // up has reached its last fact and holds the others back, until it has said
-// something and then nothing for [MaxDelay], and in all for no longer than
+// something and then nothing for a quarter of a second, and in all for no longer than
 // [HoldLimit], which grows again slowly: an engine that never ends its snapshot
 // costs the others that time once. One that is away holds nobody back.
 //
 // A source that says itself how far it has come ([Source.Reached]) is believed while it
 // goes on saying so, however far behind it is: it works off a backlog, whose bounds are
-// its own, and facts that are late for its sake would cost verdicts.
+// its own, and facts that are late for its sake would cost verdicts. One that says
+// nothing is waited for until [SilenceLimit]: what it would have seen is no evidence by
+// its absence, so that its owner must say that it is not seen before that.
 //
 // Facts that another node hands on are in order by their times on this node's clock.
 // Such a source has come as far as the other node says with each thing that it

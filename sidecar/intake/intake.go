@@ -13,11 +13,18 @@ import (
 const (
 	// DefaultSlack is the delay with which facts are expected at least: engines
 	// tell what happened in turns of a millisecond.
-	DefaultSlack = 2 * time.Millisecond
+	DefaultSlack = 3 * time.Millisecond
 	// FirstDelay is expected of a source of which nothing is known yet.
 	FirstDelay = 10 * time.Millisecond
-	// MaxDelay is the longest delay that is waited for.
-	MaxDelay = 250 * time.Millisecond
+	// MaxDelay is the longest delay that is waited for: on a node that is short of
+	// processors an engine may be heard that late, and its silence would accuse.
+	MaxDelay = time.Second
+	// SilenceLimit is how long a source that says itself how far it has come is waited
+	// for when it says nothing. Its owner has given it up before, and said what is
+	// not seen.
+	SilenceLimit = 5 * time.Second
+	// quietAfter is how long a source that catches up says nothing at its end.
+	quietAfter = 250 * time.Millisecond
 	// HoldLimit is how long a source that catches up may hold the others back; a
 	// tenth of the time that passes otherwise is given back to it.
 	HoldLimit = time.Second

@@ -257,10 +257,10 @@ func (s *Source) reach(stand Standing, now, passed, slack int64) int64 {
 		return s.told
 	case s.remote:
 		return max(s.last, min(now, s.heard)-max(s.delay, slack))
-	case s.told != 0 && (s.pressed || now-s.atWork < MaxDelay.Nanoseconds()):
+	case s.told != 0 && (s.pressed || now-s.atWork < SilenceLimit.Nanoseconds()):
 		return max(s.told, s.last) // behind, perhaps, and at work
 	case s.told != 0:
-		return max(s.told, s.last, now-MaxDelay.Nanoseconds())
+		return max(s.told, s.last, now-SilenceLimit.Nanoseconds())
 	}
 	return max(s.last, now-max(s.delay, slack))
 }
@@ -276,7 +276,7 @@ func (s *Source) Heard(t int64) {
 
 // Reached tells that every fact of before t, in ns, was put in, in the order of their
 // times: the source then is waited for by its own word. Unless it is remote, that ends
-// once it has said so no more for MaxDelay; one that has a backlog and works it off, or
+// once it has said so no more for SilenceLimit; one that has a backlog and works it off, or
 // waits for room here, makes nobody's facts late.
 func (s *Source) Reached(t int64) {
 	now := s.in.cfg.Now()
@@ -296,7 +296,7 @@ func (s *Source) Came() int64 {
 // quiet reports whether a source that catches up has said something, and then
 // nothing for a while: it is at its end, and the next news may be far.
 func (s *Source) quiet(now int64) bool {
-	return s.stats.LastPut > s.began && now-s.stats.LastPut > MaxDelay.Nanoseconds()
+	return s.stats.LastPut > s.began && now-s.stats.LastPut > quietAfter.Nanoseconds()
 }
 
 // fetch moves the facts whose time has come to due.

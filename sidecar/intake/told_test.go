@@ -20,7 +20,7 @@ func TestABacklogThatIsWorkedOffMakesNothingLate(t *testing.T) {
 			t.Fatalf("turn %d: time has passed what comes next by %d ms", n, (low-at)/ms)
 		}
 	}
-	if len(tb.taken) != 400 || tb.now.Load()-begun < 10*MaxDelay.Nanoseconds() {
+	if len(tb.taken) != 400 || tb.now.Load()-begun < 3*MaxDelay.Nanoseconds() {
 		t.Errorf("%d facts are taken", len(tb.taken))
 	}
 }
@@ -32,12 +32,12 @@ func TestASourceThatComesNoFurtherIsNotWaitedFor(t *testing.T) {
 	tb.calm()
 	s.Reached(tb.now.Load())
 	stood := tb.now.Load()
-	if low := tb.pass(MaxDelay.Milliseconds() - 10); low > stood {
+	if low := tb.pass(SilenceLimit.Milliseconds() - 10); low > stood {
 		t.Errorf("time has passed it by %d ms at once", (low-stood)/ms)
 	}
-	low := tb.pass(MaxDelay.Milliseconds())
-	if behind := (tb.now.Load() - low) / ms; behind > MaxDelay.Milliseconds()+1 {
-		t.Errorf("time is %d ms behind, at most %v are waited", behind, MaxDelay)
+	low := tb.pass(SilenceLimit.Milliseconds())
+	if behind := (tb.now.Load() - low) / ms; behind > SilenceLimit.Milliseconds()+1 {
+		t.Errorf("time is %d ms behind, at most %v are waited", behind, SilenceLimit)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestASourceThatWaitsForRoomMakesNothingLate(t *testing.T) {
 		return s.pressed
 	}
 	await(t, "the source waits for room", waits)
-	tb.now.Add(10 * MaxDelay.Nanoseconds())
+	tb.now.Add(2 * SilenceLimit.Nanoseconds())
 	await(t, "all is taken", func() bool {
 		if low := tb.pass(1); len(tb.taken) < 3 && low > first+2 {
 			t.Fatal("time has passed what waits for room")

@@ -44,9 +44,16 @@ func probePID(t *testing.T, s *Sidecar) int {
 }
 
 // Promise: a sidecar that comes after its engines sees their data once they have
-// registered again, and says so as source_coverage; when its probe is killed nothing
-// is clean and nobody is accused, and it sees again once another is there.
+// registered again, and says so as source_coverage; when its probe is killed, or hangs,
+// nothing is clean and nobody is accused, and it sees again once another is there.
 func TestASidecarSeesFromOutsideAndSaysWhenItDoesNot(t *testing.T) {
+	for name, signal := range map[string]syscall.Signal{"killed": syscall.SIGKILL, "hangs": syscall.SIGSTOP} {
+		t.Run(name, func(t *testing.T) { seesUntil(t, signal) })
+	}
+}
+
+// seesUntil sends a probe the signal.
+func seesUntil(t *testing.T, signal syscall.Signal) {
 	k := newPair(t)
 	s := sidecar(t, k.engines(), append([]string{"--watch", "exe=" + engine}, unhurried...)...)
 	var o outside
@@ -84,8 +91,11 @@ func TestASidecarSeesFromOutsideAndSaysWhenItDoesNot(t *testing.T) {
 	if !covered() {
 		t.Error("source_coverage of tcp is not 1 though a handoff was clean")
 	}
-	if err := syscall.Kill(probePID(t, s), syscall.SIGKILL); err != nil {
+	if err := syscall.Kill(probePID(t, s), signal); err != nil {
 		t.Fatal(err)
+	}
+	for range 3 {
+		ask() // which nobody sees
 	}
 	await("another probe", watching(2))
 	before := last().ID
