@@ -20,9 +20,10 @@ import (
 // A probe that ends is started again, after a pause that doubles.
 const firstPause, longestPause = time.Second, time.Minute
 
-// silence is how long a probe may say nothing: it looks every few milliseconds, and says
-// how far it has come. It is less than intake.SilenceLimit.
-const silence = 4 * time.Second
+// silence is how long a probe may say nothing: it looks every few milliseconds and says
+// how far it has come, but where all is slow, attaching may take it seconds. It is less
+// than intake.SilenceLimit.
+const silence = 20 * time.Second
 
 // witness is the probe, and what is made of what it sees.
 type witness struct {

@@ -22,7 +22,7 @@ const (
 	// SilenceLimit is how long a source that says itself how far it has come is waited
 	// for when it says nothing. Its owner has given it up before, and said what is
 	// not seen.
-	SilenceLimit = 5 * time.Second
+	SilenceLimit = 25 * time.Second
 	// quietAfter is how long a source that catches up says nothing at its end.
 	quietAfter = 250 * time.Millisecond
 	// HoldLimit is how long a source that catches up may hold the others back; a

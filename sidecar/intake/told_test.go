@@ -62,7 +62,7 @@ func TestASourceThatWaitsForRoomMakesNothingLate(t *testing.T) {
 		return s.pressed
 	}
 	await(t, "the source waits for room", waits)
-	tb.now.Add(2 * SilenceLimit.Nanoseconds())
+	tb.now.Add((SilenceLimit + time.Second).Nanoseconds())
 	await(t, "all is taken", func() bool {
 		if low := tb.pass(1); len(tb.taken) < 3 && low > first+2 {
 			t.Fatal("time has passed what waits for room")
