@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/kvwitness/kvwitness/bpf/cuda"
 	"github.com/kvwitness/kvwitness/bpf/load"
@@ -17,7 +16,7 @@ import (
 )
 
 // calls is how many a process of 8 threads makes of the stand-in for the CUDA driver.
-const calls = 100_000
+const calls = 20_000
 
 // memory has a process allocate and free memory of the stand-in, and compares its own
 // books with what was seen.
@@ -48,23 +47,14 @@ func memory(r *Result) (err error) {
 		return err
 	}
 	_, err = fmt.Fprintf(in, "load\nrandom %d 8 1\nbooks\n", calls)
-	ended := make(chan error, 1)
-	go func() { ended <- errors.Join(err, in.Close(), cmd.Wait()) }()
-	take := func(b []byte) {
+	if err = errors.Join(err, in.Close(), cmd.Wait()); err != nil {
+		return err
+	}
+	err = p.Drain(func(b []byte) {
 		if c, err := source.Parse(b); err == nil {
 			books.Take(&c)
 		}
-	}
-	for waiting := true; waiting; { // the last time after its end
-		select {
-		case err = <-ended:
-			waiting = false
-		case <-time.After(10 * time.Millisecond):
-		}
-		if err = errors.Join(err, p.Drain(take)); err != nil {
-			return err
-		}
-	}
+	})
 	n, counting := p.Counters()
 	if err = errors.Join(err, counting); err != nil {
 		return err
