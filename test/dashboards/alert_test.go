@@ -95,12 +95,7 @@ func TestADrillPagesOnceWithItsRunbook(t *testing.T) {
 	p := prometheus(t, s.Said["url"], alertmanager(t, h).URL)
 	scraped(t, p, 3)
 	begun := time.Now()
-	if _, err := e.Play(c, 1); err != nil {
-		t.Fatal(err)
-	}
-	if all, err := s.Rest(0); err != nil || len(all) == 0 {
-		t.Fatalf("%d findings: %v", len(all), err)
-	}
+	play(t, e, c, s)
 	if err := live.Await("the pager is told", func() bool { return len(h.at("/page")) > 0 }); err != nil {
 		_, firing, asked := p.Count(`ALERTS{severity="page"}`)
 		t.Fatalf("%v; %d alerts fire in Prometheus, %v", err, firing, asked)
@@ -162,9 +157,7 @@ func TestAnIncidentOfSeveralKindsWakesOnePersonOnce(t *testing.T) {
 	h := newHook(t)
 	p := prometheus(t, s.Said["url"], alertmanager(t, h).URL)
 	scraped(t, p, 3)
-	if _, err := e.Play(c, 1); err != nil {
-		t.Fatal(err)
-	}
+	play(t, e, c, s)
 	if err := live.Await("the pager is told", func() bool { return len(h.at("/page")) > 0 }); err != nil {
 		t.Fatal(err)
 	}
@@ -226,12 +219,7 @@ func TestInShadowModeADrillIsShownAndTellsNobody(t *testing.T) {
 	h := newHook(t)
 	p := prometheus(t, s.Said["url"], alertmanager(t, h).URL)
 	scraped(t, p, 3)
-	if _, err := e.Play(c, 1); err != nil {
-		t.Fatal(err)
-	}
-	if all, err := s.Rest(0); err != nil || len(all) == 0 {
-		t.Fatalf("%d findings: %v", len(all), err)
-	}
+	play(t, e, c, s)
 	if err := live.Await("the finding is shown", func() bool {
 		_, n, err := p.Count(`ALERTS{alertname="KVWitnessFoundInShadow",alertstate="firing",kind="tenant_crossing",severity="none"}`)
 		return err == nil && n == 1

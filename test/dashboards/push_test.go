@@ -50,9 +50,7 @@ func TestAPushAndTheRuleAreOneAlert(t *testing.T) {
 	e, c, s := exercise(t, scheduler.SaltDrop, "--alertmanagers", am.URL, pushed, "--node", "node-a", "--evidence", store)
 	p := prometheus(t, s.Said["url"], am.URL)
 	scraped(t, p, 3)
-	if _, err := e.Play(c, 1); err != nil {
-		t.Fatal(err)
-	}
+	play(t, e, c, s)
 	const crossing = `kind="tenant_crossing"`
 	var all []kept
 	if err := live.Await("the push is there", func() bool { all = listed(t, am, crossing); return len(all) > 0 }); err != nil {
@@ -129,9 +127,7 @@ func TestInShadowModeNothingIsPushed(t *testing.T) {
 	}))
 	t.Cleanup(am.Close)
 	e, c, s := exercise(t, scheduler.SaltDrop, "--shadow", "--alertmanagers", am.URL, pushed, "--evidence", t.TempDir())
-	if _, err := e.Play(c, 1); err != nil {
-		t.Fatal(err)
-	}
+	play(t, e, c, s)
 	if err := live.Await("evidence", func() bool {
 		body, err := s.Body("/api/v1/incidents")
 		return err == nil && strings.Contains(string(body), "tenant_crossing")

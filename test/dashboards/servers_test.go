@@ -3,6 +3,7 @@ package dashboards
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/scheduler"
@@ -73,7 +74,7 @@ func exercise(t *testing.T, drill scheduler.Drill, args ...string) (*live.Exerci
 		t.Cleanup(func() { _ = c.Close() })
 		key := filepath.Join(t.TempDir(), "key")
 		write(t, key, "key-a")
-		s, err := live.StartSidecar(bin(t, "kvwitness"), c.Engines(), append(args, "--engine-key-file", key)...)
+		s, err := live.StartSidecar(bin(t, "kvwitness"), c.Engines(), slices.Concat(args, live.Unhurried, []string{"--engine-key-file", key})...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,6 +83,18 @@ func exercise(t *testing.T, drill scheduler.Drill, args ...string) (*live.Exerci
 	}
 	t.Fatalf("no exercise for %s", drill)
 	return nil, nil, nil
+}
+
+// play plays the exercise once, and holds that the sidecar found what it should.
+func play(t *testing.T, e *live.Exercise, c *live.Cluster, s *live.Sidecar) {
+	t.Helper()
+	if _, err := e.Play(c, 1); err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.Rest(0)
+	if want := slices.Sorted(slices.Values(e.Expected())); err != nil || !slices.Equal(live.Kinds(all), want) {
+		t.Fatalf("found %v, %v, want %v", live.Kinds(all), err, want)
+	}
 }
 
 // scraped waits until Prometheus has scraped the sidecar a few times more.

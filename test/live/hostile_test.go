@@ -270,7 +270,7 @@ func TestAHostileEngineHarmsOnlyTheSightOfItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(h.Kill)
-	s, err := BeginSidecar(witness, c.Engines()+",villain="+h.Said["url"], unhurried...)
+	s, err := BeginSidecar(witness, c.Engines()+",villain="+h.Said["url"], Unhurried...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -119,7 +119,7 @@ func TestWhoeverIsKilledNobodyIsAccused(t *testing.T) {
 	t.Logf("-kill.seed %d -kill.rounds %d", seed, *killRounds)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	k := newPair(t)
-	s := sidecar(t, k.engines(), unhurried...)
+	s := sidecar(t, k.engines(), Unhurried...)
 	answered, stop := k.traffic(rand.New(rand.NewPCG(seed, 1)))
 	defer stop()
 	names := []string{"sidecar", "prefill", "decode", "router"}
@@ -134,7 +134,7 @@ func TestWhoeverIsKilledNobodyIsAccused(t *testing.T) {
 			if err := Await("an answer without a sidecar", func() bool { return answered.Load() > before }); err != nil {
 				t.Fatal(err)
 			}
-			s = sidecar(t, k.engines(), unhurried...)
+			s = sidecar(t, k.engines(), Unhurried...)
 		} else {
 			k.proc[victim].Kill()
 			k.start(victim)

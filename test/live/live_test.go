@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -68,19 +67,7 @@ func (e *Exercise) begin(t testing.TB, drilled bool) (*Cluster, *Sidecar) {
 			t.Error(err)
 		}
 	})
-	return c, sidecar(t, c.Engines(), unhurried...)
-}
-
-// unhurried is for tests of what is said, and not when: on a machine that is short
-// of processors facts come late, and a sidecar that does not wait for them is blind.
-var unhurried = []string{"--slack", "100ms"}
-
-func kinds(all []Found) []string {
-	set := map[string]bool{}
-	for _, f := range all {
-		set[f.Said.Kind] = true
-	}
-	return slices.Sorted(maps.Keys(set))
+	return c, sidecar(t, c.Engines(), Unhurried...)
 }
 
 // Promise: each drill, committed by a running engine, gives the findings that are
@@ -97,8 +84,8 @@ func TestEachDrillIsFoundWhileItHappens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := slices.Sorted(slices.Values(e.Expected())); !slices.Equal(kinds(all), want) {
-				t.Errorf("findings %v, want %v", kinds(all), want)
+			if want := slices.Sorted(slices.Values(e.Expected())); !slices.Equal(Kinds(all), want) {
+				t.Errorf("findings %v, want %v", Kinds(all), want)
 				for _, f := range all {
 					t.Logf("%+v", f)
 				}

@@ -55,7 +55,7 @@ func TestASidecarSeesFromOutsideAndSaysWhenItDoesNot(t *testing.T) {
 // seesUntil sends a probe the signal.
 func seesUntil(t *testing.T, signal syscall.Signal) {
 	k := newPair(t)
-	s := sidecar(t, k.engines(), append([]string{"--watch", "exe=" + engine}, unhurried...)...)
+	s := sidecar(t, k.engines(), append([]string{"--watch", "exe=" + engine}, Unhurried...)...)
 	var o outside
 	watching := func(starts uint64) func() bool {
 		return func() bool {

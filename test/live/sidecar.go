@@ -7,10 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,6 +147,10 @@ func (p *Process) Stop() (time.Duration, error) {
 // Sidecar is a running sidecar.
 type Sidecar struct{ *Process }
 
+// Unhurried is for tests of what is said, and not when: on a machine that is short
+// of processors facts come late, and a sidecar that does not wait for them is blind.
+var Unhurried = []string{"--slack", "100ms"}
+
 // StartSidecar runs the sidecar at path for these engines, until it sees all of
 // them.
 func StartSidecar(path, engines string, args ...string) (*Sidecar, error) {
@@ -257,6 +263,15 @@ func (s *Sidecar) Rest(since uint64) (all []Found, err error) {
 		err = asked
 	}
 	return all, err
+}
+
+// Kinds are the kinds of findings, each once.
+func Kinds(all []Found) []string {
+	set := map[string]bool{}
+	for _, f := range all {
+		set[f.Said.Kind] = true
+	}
+	return slices.Sorted(maps.Keys(set))
 }
 
 // ShortDir makes a folder whose sockets have names that are short enough.

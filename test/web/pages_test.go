@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func drilled(t *testing.T, args ...string) (*live.Exercise, *live.Cluster, *live
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = c.Close() })
-			s, err := live.StartSidecar(witness, c.Engines(), append([]string{"--slack", "100ms", "--node", "node-a"}, args...)...)
+			s, err := live.StartSidecar(witness, c.Engines(), slices.Concat(live.Unhurried, []string{"--node", "node-a"}, args)...)
 			if err != nil {
 				t.Fatal(err)
 			}
