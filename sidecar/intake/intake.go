@@ -53,6 +53,8 @@ type Intake struct {
 	mu      sync.Mutex
 	sources []*Source
 
+	sights map[string]int64 // of all sources, since the last Take
+
 	before int64 // Now of the last Take: what was sent until then has come by now
 	low    int64 // how far time has come
 	slack  int64 // what the caller's oversleeping makes everybody's delay at least
@@ -73,7 +75,7 @@ func New(cfg Config) *Intake {
 	if cfg.QueueBytes <= 0 {
 		cfg.QueueBytes = DefaultQueueBytes
 	}
-	return &Intake{cfg: cfg, wake: make(chan struct{}, 1), before: cfg.Now(), low: math.MinInt64}
+	return &Intake{cfg: cfg, wake: make(chan struct{}, 1), sights: map[string]int64{}, before: cfg.Now(), low: math.MinInt64}
 }
 
 // Wake is sent to when facts wait that were not there before.
@@ -96,7 +98,8 @@ func (in *Intake) OpenRemote(inst string, bytes int, standing func() Standing) *
 func (in *Intake) open(s *Source) *Source {
 	s.in, s.delay, s.credit, s.seen = in, max(FirstDelay, in.cfg.Slack).Nanoseconds(), HoldLimit.Nanoseconds(), in.cfg.Now()
 	s.last, s.lastT, s.came = math.MinInt64, math.MinInt64, math.MinInt64
-	s.room = sync.NewCond(&s.mu)
+	s.room, s.sights = sync.NewCond(&s.mu), map[string]int64{}
+	s.owes = debt{sight: math.MinInt64, patience: MaxDelay.Nanoseconds()}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.sources = append(in.sources, s)
@@ -117,6 +120,7 @@ func (in *Intake) Take(each func(*lifecycle.Fact)) (low int64, more bool) {
 	sources := slices.Clone(in.sources)
 	in.mu.Unlock()
 	now := in.cfg.Now()
+	in.share(sources)
 	in.low = max(in.low, in.reached(sources, in.before, now-in.before))
 	in.before = now
 	for _, s := range sources {

@@ -74,9 +74,11 @@ type Source struct {
 	atWork  int64 // when it said so last, or got room that it waited for
 	pressed bool  // it waits for room
 	seen    int64 // when delay was measured last
+	owes    debt  // what the instance has to say of what was seen of it
 	credit  int64 // what is left of HoldLimit
 	arrival ring
 	stats   Stats
+	sights  map[string]int64 // the latest time of bytes seen to arrive, by instance, since Take
 
 	due  []placed // whose time has come; of Take's goroutine
 	next int      // of due
@@ -146,6 +148,9 @@ func (s *Source) add(f *lifecycle.Fact, at, now int64) {
 	s.stats.LastPut = now
 	s.last, s.lastT = max(s.last, at), max(s.lastT, f.T)
 	s.arrival.add(s.lastT, now)
+	if f.Ev == lifecycle.BytesMoved && f.Src.Observes() {
+		s.sights[f.Inst] = max(s.sights[f.Inst], at)
+	}
 	s.queue = append(s.queue, placed{f, at})
 	s.bytes += size(f)
 	if len(s.queue) == 1 {
@@ -261,6 +266,10 @@ func (s *Source) reach(stand Standing, now, passed, slack int64) int64 {
 		return max(s.told, s.last) // behind, perhaps, and at work
 	case s.told != 0:
 		return max(s.told, s.last, now-SilenceLimit.Nanoseconds())
+	}
+	if s.owes.holds(s.last, now) {
+		s.stats.HeldBack += passed
+		return s.last
 	}
 	return max(s.last, now-max(s.delay, slack))
 }

@@ -77,9 +77,9 @@ func TestEachEndOfAHelperHasItsWord(t *testing.T) {
 
 // A helper that says nothing is replaced; the last sample stays, with its age.
 func TestTheLastSampleOutlivesItsHelper(t *testing.T) {
-	count := filepath.Join(t.TempDir(), "count")
-	script := "echo x >> " + count + "\nif [ $(wc -l < " + count + ") = 1 ]; then\n" + say(t, nil) + "fi\nread x"
-	s := keep(t, KeeperConfig{Find: helper(t, script), Start: StartConfig{Silence: 200 * time.Millisecond}}, func(s *Status) bool { return s.State == Hangs && s.Starts > 1 })
+	said := filepath.Join(t.TempDir(), "said")
+	script := "if ! [ -e " + said + " ]; then\n" + say(t, nil) + ": > " + said + "\nfi\nread x"
+	s := keep(t, KeeperConfig{Find: helper(t, script), Start: StartConfig{Silence: 3 * time.Second}}, func(s *Status) bool { return s.State == Hangs && s.Starts > 1 })
 	if s.Last == nil || s.Last.Driver != "550" {
 		t.Errorf("%+v", s)
 	}
