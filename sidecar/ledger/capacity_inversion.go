@@ -10,14 +10,15 @@ import (
 // capacityInversion: the context that an instance declares is longer than a
 // pool that owes all can hold, here or on a peer, less what is never handed
 // out. A prompt between the two must then be refused by somebody.
-func (l *Ledger) capacityInversion(pl *pool, by *instance, context lifecycle.Opt[int64]) {
+func (l *Ledger) capacityInversion(pl *pool, by *instance, context lifecycle.Opt[int64]) (inverted bool) {
 	if pl.Owes != lifecycle.OwesAll || !context.Has || context.V <= pl.capacity() {
-		return
+		return false
 	}
 	l.accuse(finding.CapacityInversion, pl.inst, nil, nil, pl).
 		say(fmt.Sprintf("%s declares a context of %d tokens", by.name, context.V),
 			fmt.Sprintf("the pool holds %d tokens (%d pages of %d, %d never handed out)",
 				pl.capacity(), len(pl.pages), pl.PageTokens, pl.nulls))
+	return true
 }
 
 // declaredContext is the longest context that an instance declared.
@@ -31,11 +32,9 @@ func (i *instance) declaredContext() (c lifecycle.Opt[int64]) {
 }
 
 // capacityOfPeer asks whether a pool holds the context that a peer declares,
-// unless its own instance declares as much and so was accused already.
+// unless its own instance declared too much already, and was accused of that.
 func (l *Ledger) capacityOfPeer(pl *pool, peer *instance) {
-	context := peer.declaredContext()
-	if pl.ContextTokens.Has && pl.ContextTokens.V > pl.capacity() {
-		return
+	if !pl.inverted {
+		l.capacityInversion(pl, peer, peer.declaredContext())
 	}
-	l.capacityInversion(pl, peer, context)
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
-// meet compares two instances when the first transfer joins them; inst is the
-// one that the fact is about.
+// meet compares two instances when a transfer joins them, the first since both
+// have pools; inst is the one that the fact is about.
 func (l *Ledger) meet(inst, peer *instance) {
-	if _, met := inst.layoutSeen[peer]; met {
+	if _, met := inst.layoutSeen[peer]; met || len(inst.byName) == 0 || len(peer.byName) == 0 {
 		return
 	}
 	if len(inst.layoutSeen) >= l.cfg.Limits.Peers || len(peer.layoutSeen) >= l.cfg.Limits.Peers {
@@ -34,22 +34,37 @@ func (l *Ledger) meet(inst, peer *instance) {
 // compare asks whether pl of inst fits what a peer has and declares.
 func (l *Ledger) compare(inst, peer *instance, pl *pool) {
 	l.capacityOfPeer(pl, peer)
-	if other := peer.counterpart(pl); other != nil {
+	if other := pl.counterpart(peer); other != nil {
 		l.layoutMismatch(inst, pl, other)
 	}
 }
 
-// counterpart is the pool of equal name, else of equal role.
-func (i *instance) counterpart(pl *pool) *pool {
-	if other := i.byName[pl.name]; other != nil {
+// counterpart is the pool of equal name on a peer, else that of equal role, where
+// either has but one of it that is no namesake of the other's: the pool of a
+// draft model is not that of the model.
+func (pl *pool) counterpart(peer *instance) *pool {
+	if other := peer.byName[pl.name]; other != nil {
 		return other
 	}
-	for _, other := range i.pools {
-		if other != nil && pl.Role != "" && other.Role == pl.Role {
-			return other
-		}
+	if pl.Role == "" || pl.inst.only(pl.Role, peer) != pl {
+		return nil
 	}
-	return nil
+	return peer.only(pl.Role, pl.inst)
+}
+
+// only is the one pool of a role that has no namesake on a peer; nil where there
+// are several, or none.
+func (i *instance) only(role string, peer *instance) (one *pool) {
+	for _, pl := range i.pools {
+		if pl == nil || pl.Role != role || peer.byName[pl.name] != nil {
+			continue
+		}
+		if one != nil {
+			return nil
+		}
+		one = pl
+	}
+	return one
 }
 
 // layoutMismatch: peers differ in what must be equal for the bytes to mean the

@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/engine/lifecycle"
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
 
 // reserve begins a new generation of each page.
 func (l *Ledger) reserve(c *call) {
@@ -13,6 +17,7 @@ func (l *Ledger) reserve(c *call) {
 		state = cached
 	default:
 		state = ownerRef | unknown // a nameless holder: nothing is known of who may read or write
+		l.reservedBy(c)
 	}
 	for _, run := range c.f.Pages {
 		taken := l.handOut(c.pool, run, who, state)
@@ -25,6 +30,14 @@ func (l *Ledger) reserve(c *call) {
 		l.progress(c.req)
 	} else if who != 0 {
 		l.parties.drop(who, 0)
+	}
+}
+
+// reservedBy notes that an instance reserved pages for a room whose request there
+// nobody named.
+func (l *Ledger) reservedBy(c *call) {
+	if rm := l.roomOf(c.f); rm != nil && !slices.Contains(rm.reserved, c.inst) {
+		rm.reserved = append(rm.reserved, c.inst)
 	}
 }
 

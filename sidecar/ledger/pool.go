@@ -29,6 +29,7 @@ type pool struct {
 	frags  map[uint32][]frag // pieces of partly covered regions, by activity
 	cover  []uint64          // 2*words an activity: ok, posted
 
+	inverted      bool  // it was accused of not holding its own context
 	holding       int64 // pages with a request's reference
 	imbalanced    lifecycle.Opt[int64]
 	imbalanceSaid bool

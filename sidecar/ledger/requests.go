@@ -76,7 +76,7 @@ func (l *Ledger) poolOpened(c *call) {
 	if pl == nil {
 		return
 	}
-	l.capacityInversion(pl, inst, pl.ContextTokens)
+	pl.inverted = l.capacityInversion(pl, inst, pl.ContextTokens)
 	for peer := range inst.layoutSeen {
 		l.compare(inst, peer, pl)
 	}
@@ -107,7 +107,10 @@ func (l *Ledger) restart(inst *instance) {
 		}
 	}
 	inst.pools, inst.step, inst.blindTo, inst.blindNext, inst.engine = nil, -1, -1, false, false
-	inst.layoutSeen = map[*instance]struct{}{}
+	for peer := range inst.layoutSeen {
+		delete(peer.layoutSeen, inst)
+	}
+	clear(inst.layoutSeen)
 }
 
 func sortedRequests(inst *instance) []*request {

@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/engine/lifecycle"
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
 
 // resolve finds what a fact names, and begins the records of requests, rooms
 // and peers that are named for the first time.
@@ -127,7 +131,7 @@ func (l *Ledger) resolveStart(c *call) {
 	if f.Side == lifecycle.Sender {
 		recv, send = peer, c.inst
 	}
-	c.tr = l.transfer(c.room, recv, send, c.inst, f.Xfer)
+	c.tr = l.transfer(c.room, recv, send, f.Xfer)
 	c.pool = c.inst.byName[f.Pool]
 	switch {
 	case c.tr == nil:
@@ -176,9 +180,9 @@ func (l *Ledger) resolveTransfer(c *call) {
 	}
 	if c.tr == nil && f.Ev == lifecycle.TransferCompleted {
 		if recv := c.room.receiverOf(c.inst, peer); recv == c.inst {
-			c.tr = l.transfer(c.room, c.inst, peer, c.inst, f.Xfer)
+			c.tr = l.transfer(c.room, c.inst, peer, f.Xfer)
 		} else if recv != nil {
-			c.tr = l.transfer(c.room, peer, c.inst, c.inst, f.Xfer)
+			c.tr = l.transfer(c.room, peer, c.inst, f.Xfer)
 		}
 	}
 	c.void = c.tr == nil
@@ -206,7 +210,7 @@ func (rm *room) receiverOf(told, peer *instance) *instance {
 	case other != nil && (other.startedByReceiver() || !rm.receiverSpoke()):
 		return peer
 	}
-	if r := rm.on(told); r != nil && r.reserved {
+	if r := rm.on(told); r != nil && r.reserved || slices.Contains(rm.reserved, told) {
 		return told
 	}
 	return nil

@@ -17,6 +17,7 @@ type room struct {
 	handoffs  []*handoff
 	rejects   []rejection
 	digests   []digest
+	reserved  []*instance // where pages were reserved for it by nobody's name
 
 	begunBefore *[]*instance // what is handed to them may have begun out of sight
 

@@ -45,6 +45,14 @@ func (t *transfer) began() uint64 {
 	return t.recvTick
 }
 
+// peerOf is the other side.
+func (t *transfer) peerOf(inst *instance) *instance {
+	if inst == t.recv {
+		return t.send
+	}
+	return t.recv
+}
+
 // open reports whether the transfer was started and is not over.
 func (t *transfer) open() bool {
 	return (t.recvTick != 0 || t.sendTick != 0) && t.outcome == lifecycle.OutcomeNone && !t.gone
@@ -53,9 +61,9 @@ func (t *transfer) open() bool {
 // running reports whether a write of it can still arrive (hard case 7).
 func (t *transfer) running() bool { return !t.drained }
 
-// transfer finds the record that both sides share, or begins it; by is the side
-// that speaks. nil: the room has too many.
-func (l *Ledger) transfer(rm *room, recv, send, by *instance, xfer string) *transfer {
+// transfer finds the record that both sides share, or begins it. nil: the room
+// has too many.
+func (l *Ledger) transfer(rm *room, recv, send *instance, xfer string) *transfer {
 	id := transferID{recv, send, xfer}
 	if t := rm.find(id); t != nil {
 		return t
@@ -72,11 +80,6 @@ func (l *Ledger) transfer(rm *room, recv, send, by *instance, xfer string) *tran
 	send.running[t] = struct{}{}
 	t.into = l.handoff(rm, recv)
 	t.into.transfers = append(t.into.transfers, t)
-	if by == recv {
-		l.meet(recv, send)
-	} else {
-		l.meet(send, recv)
-	}
 	return t
 }
 

@@ -44,6 +44,7 @@ func (l *Ledger) reservesByWire(c *call) bool {
 // transferStarted notes one side of a transfer and the pages that it names.
 func (l *Ledger) transferStarted(c *call) {
 	t, f := c.tr, c.f
+	l.meet(c.inst, t.peerOf(c.inst))
 	t.pull = t.pull || f.Op == lifecycle.Pull
 	if f.Synthetic {
 		c.room.synthetic = true
@@ -140,6 +141,7 @@ func addNamed(list []named, n named) []named {
 // transferCompleted ends a transfer.
 func (l *Ledger) transferCompleted(c *call) {
 	t, f, h := c.tr, c.f, c.tr.into
+	l.meet(c.inst, t.peerOf(c.inst))
 	h.told = true
 	l.unseenStart(t)
 	if t.outcome == lifecycle.OutcomeNone || f.Outcome == lifecycle.OK {

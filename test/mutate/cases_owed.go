@@ -30,10 +30,14 @@ var casesOwed = []mutant{
 	{
 		rule: "case-03", clause: "told-had-reserved", file: "resolve.go",
 		off: "and had reserved: who was given nothing receives nothing",
-		old: `r != nil && r.reserved {
-		return told`,
-		new: `true || r != nil {
-		return told`,
+		old: `r != nil && r.reserved || slices`,
+		new: `true || r != nil || slices`,
+	},
+	{
+		rule: "case-03", clause: "told-reserved-for-the-room", file: "resolve.go",
+		off: "what was reserved for the room is reserved, though nobody named its request",
+		old: ` || slices.Contains(rm.reserved, told) {`,
+		new: ` || slices.Contains(rm.reserved, nil) {`,
 	},
 	{
 		rule: "case-03", clause: "wire-reserves", file: "transfers.go",

@@ -7,7 +7,7 @@ var instanceKinds = []mutant{
 	{
 		rule: "capacity_inversion", clause: "own", file: "requests.go",
 		off: "the own pool cannot hold the context",
-		old: `l.capacityInversion(pl, inst, pl.ContextTokens)`,
+		old: `pl.inverted = l.capacityInversion(pl, inst, pl.ContextTokens)`,
 		new: ``,
 	},
 	{
@@ -40,8 +40,76 @@ var instanceKinds = []mutant{
 	{
 		rule: "capacity_inversion", clause: "once", file: "layout_mismatch.go",
 		off: "once for each pair of peers",
-		old: `if _, met := inst.layoutSeen[peer]; met {`,
-		new: `if _, met := inst.layoutSeen[peer]; met && false {`,
+		old: `if _, met := inst.layoutSeen[peer]; met || len(inst.byName)`,
+		new: `if _, met := inst.layoutSeen[peer]; met && false || len(inst.byName)`,
+	},
+	{
+		rule: "capacity_inversion", clause: "accused-already", file: "capacity_inversion.go",
+		off: "a pool that was accused of its own context is not accused of a peer's",
+		old: `if !pl.inverted {`,
+		new: `if true {`,
+	},
+	{
+		rule: "capacity_inversion", clause: "accused-not-yet", file: "capacity_inversion.go",
+		off: "what its own instance declared too late did not accuse it",
+		old: `if !pl.inverted {`,
+		new: `if !pl.ContextTokens.Has || pl.ContextTokens.V <= pl.capacity() {`,
+	},
+	{
+		rule: "capacity_inversion", clause: "late", file: "late.go",
+		off: "a pool that opens too late accuses nobody",
+		old: `	if pl := l.openPool(inst, f); pl != nil {
+`,
+		new: `	if pl := l.openPool(inst, f); pl != nil {
+		l.capacityInversion(pl, inst, pl.ContextTokens)
+		l.settle(f)
+`,
+	},
+	{
+		rule: "capacity_inversion", clause: "told", file: "transfers.go",
+		off: "the end of a transfer makes two instances peers, too",
+		old: `	t, f, h := c.tr, c.f, c.tr.into
+	l.meet(c.inst, t.peerOf(c.inst))
+`,
+		new: `	t, f, h := c.tr, c.f, c.tr.into
+`,
+	},
+	{
+		rule: "layout_mismatch", clause: "restart", file: "requests.go",
+		off: "an instance that came back is compared anew",
+		old: `		delete(peer.layoutSeen, inst)
+`,
+		new: `		_ = peer
+`,
+	},
+	{
+		rule: "layout_mismatch", clause: "later-pool", file: "requests.go",
+		off: "a pool that opens after the first transfer is compared as it opens",
+		old: `		l.compare(inst, peer, pl)
+`,
+		new: `		_ = peer
+`,
+	},
+	{
+		rule: "layout_mismatch", clause: "both-have-pools", file: "layout_mismatch.go",
+		off: "two instances meet once both have pools",
+		old: `met || len(inst.byName) == 0 || len(peer.byName) == 0 {`,
+		new: `met {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "draft", file: "layout_mismatch.go",
+		off: "a pool whose namesake the peer has is no counterpart of another",
+		old: `if pl == nil || pl.Role != role || peer.byName[pl.name] != nil {`,
+		new: `if pl == nil || pl.Role != role {`,
+	},
+	{
+		rule: "layout_mismatch", clause: "two-of-a-role", file: "layout_mismatch.go",
+		off: "of two pools of one role neither is the counterpart",
+		old: `		if one != nil {
+			return nil
+		}
+`,
+		new: ``,
 	},
 	{
 		rule: "layout_mismatch", clause: "page-tokens", file: "layout_mismatch.go",
@@ -94,8 +162,8 @@ var instanceKinds = []mutant{
 	{
 		rule: "layout_mismatch", clause: "role", file: "layout_mismatch.go",
 		off: "pools of different names are compared by role",
-		old: `if other != nil && pl.Role != "" && other.Role == pl.Role {`,
-		new: `if false {`,
+		old: `if pl.Role == "" || pl.inst.only(`,
+		new: `if pl.Role != "" || pl.inst.only(`,
 	},
 	{
 		rule: "vram_mismatch", clause: "pools", file: "vram_mismatch.go",

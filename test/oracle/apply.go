@@ -89,7 +89,9 @@ func (o *oracle) apply(e *entry) {
 	o.say(c)
 	switch e.Ev {
 	case lifecycle.PoolOpened:
-		o.open(e)
+		if p := o.open(e); p != nil {
+			o.opened(e, p)
+		}
 	case lifecycle.PoolClosed:
 		if p := i.pools[e.Pool]; p != nil {
 			o.endPool(e, p)

@@ -21,7 +21,7 @@ func (o *oracle) pairOf(a, b string) pair {
 }
 
 // compare looks at two instances when a transfer joins them for the first
-// time: at their capacities and at their layouts.
+// time since both have pools: at their capacities and at their layouts.
 func (o *oracle) compare(e *entry, a, b string) {
 	p := o.pairOf(a, b)
 	if a == b || o.pairs[p] || len(o.inst(a).pools) == 0 || len(o.inst(b).pools) == 0 {
@@ -29,31 +29,44 @@ func (o *oracle) compare(e *entry, a, b string) {
 	}
 	o.pairs[p] = true
 	c := o.charges()
-	o.peerCapacity(e, o.inst(a), o.inst(b), c)
-	o.peerCapacity(e, o.inst(b), o.inst(a), c)
-	o.layoutMismatch(e, o.inst(p.a), o.inst(p.b), c)
+	for _, pool := range o.inst(a).sortedPools() {
+		o.peerCapacity(e, o.inst(b), pool, c)
+		o.layoutMismatch(e, pool, o.inst(b), c)
+	}
+	for _, pool := range o.inst(b).sortedPools() {
+		o.peerCapacity(e, o.inst(a), pool, c)
+	}
 	o.say(c)
 }
 
-// ownCapacity: a pool that owes all holds its own declared context.
-func (o *oracle) ownCapacity(e *entry, p *pool) {
+// opened looks at a pool as it is opened: at its own context, and at the peers
+// that its instance was compared with before.
+func (o *oracle) opened(e *entry, p *pool) {
+	c := o.charges()
 	if p.spec.ContextTokens.Has && !p.holds(p.spec.ContextTokens.V) {
-		c := o.charges()
+		p.inverted = true
 		o.chargeCapacity(e, p, c)
-		o.say(c)
+	}
+	o.say(c)
+	for _, peer := range o.instOrder {
+		if peer != p.inst && o.pairs[o.pairOf(p.inst.name, peer.name)] {
+			c := o.charges()
+			o.peerCapacity(e, peer, p, c)
+			o.layoutMismatch(e, p, peer, c)
+			o.say(c)
+		}
 	}
 }
 
-// peerCapacity: what one instance declares, the pools of its peer must hold.
-func (o *oracle) peerCapacity(e *entry, declares, has *instance, c *charges) {
+// peerCapacity: what one instance declares, a pool of its peer must hold,
+// unless that was accused of not holding what its own instance declares.
+func (o *oracle) peerCapacity(e *entry, declares *instance, has *pool, c *charges) {
 	context := int64(0)
 	for _, p := range declares.pools {
 		context = max(context, p.spec.ContextTokens.Or(0))
 	}
-	for _, p := range has.sortedPools() {
-		if !p.holds(context) {
-			o.chargeCapacity(e, p, c)
-		}
+	if !has.inverted && !has.holds(context) {
+		o.chargeCapacity(e, has, c)
 	}
 }
 

@@ -347,6 +347,7 @@ func (o *oracle) complete(e *entry) {
 		}
 		return
 	}
+	o.compare(e, e.Inst, e.Peer)
 	h := t.handoff()
 	if o.begunUnseen(t, h) {
 		h.partial = true

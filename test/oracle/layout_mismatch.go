@@ -7,35 +7,41 @@ import (
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
-// layoutMismatch charges two peers whose pools differ in what must be equal
-// (R25).
-func (o *oracle) layoutMismatch(e *entry, a, b *instance, c *charges) {
-	for _, p := range a.sortedPools() {
-		for _, q := range counterparts(p, b) {
-			if differs := layoutDiffers(p, q); differs != "" {
-				own := p
-				if q.inst.name == e.Inst {
-					own = q
-				}
-				ch := c.of(finding.LayoutMismatch, e.Fact, party{inst: own.inst.name}, own.name)
-				ch.claim, ch.observation = "two pools are peers", "they differ in "+differs
-			}
+// layoutMismatch charges a pool whose counterpart at a peer differs in what must
+// be equal (R25).
+func (o *oracle) layoutMismatch(e *entry, p *pool, peer *instance, c *charges) {
+	q := counterpart(p, peer)
+	if q == nil {
+		return
+	}
+	if differs := layoutDiffers(p, q); differs != "" {
+		own := p
+		if q.inst.name == e.Inst {
+			own = q
 		}
+		ch := c.of(finding.LayoutMismatch, e.Fact, party{inst: own.inst.name}, own.name)
+		ch.claim, ch.observation = "two pools are peers", "they differ in "+differs
 	}
 }
 
-// counterparts are the pools of a peer of the same name, else of the same
-// role.
-func counterparts(p *pool, peer *instance) (pools []*pool) {
+// counterpart is the pool of a peer of the same name, else of the same role, if
+// there is but one such on either side.
+func counterpart(p *pool, peer *instance) *pool {
 	if q := peer.pools[p.name]; q != nil {
-		return []*pool{q}
+		return q
 	}
-	for _, q := range peer.sortedPools() {
-		if p.inst.pools[q.name] == nil && p.spec.Role != "" && q.spec.Role == p.spec.Role {
-			pools = append(pools, q)
+	alike := func(has, other *instance) (pools []*pool) {
+		for _, q := range has.pools {
+			if other.pools[q.name] == nil && q.spec.Role == p.spec.Role {
+				pools = append(pools, q)
+			}
 		}
+		return pools
 	}
-	return pools
+	if there := alike(peer, p.inst); p.spec.Role != "" && len(there) == 1 && len(alike(p.inst, peer)) == 1 {
+		return there[0]
+	}
+	return nil
 }
 
 func layoutDiffers(p, q *pool) string {

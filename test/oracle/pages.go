@@ -13,6 +13,7 @@ type pool struct {
 	name         string
 	spec         *lifecycle.PoolSpec
 	tokensUnsaid bool // nobody said how many tokens a page has
+	inverted     bool // a finding said that it cannot hold what its own instance declares
 	openedBy     lifecycle.Src
 	openedAt     int64 // when that was applied
 	unknown      bool  // what lies in pages that nothing was said of since (R11)

@@ -6,8 +6,9 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
 
-// open applies pool_opened. A new epoch is a restart (R5).
-func (o *oracle) open(e *entry) {
+// open applies pool_opened. A new epoch is a restart (R5). It returns the pool, nil
+// where that is nothing new.
+func (o *oracle) open(e *entry) *pool {
 	i := o.inst(e.Inst)
 	if e.Epoch.Has && i.epoch.Has && i.epoch != e.Epoch {
 		o.restart(e, i)
@@ -16,7 +17,7 @@ func (o *oracle) open(e *entry) {
 		i.epoch = e.Epoch
 	}
 	if i.pools[e.Pool] != nil || e.Spec == nil {
-		return // it says nothing new
+		return nil // it says nothing new
 	}
 	p := &pool{
 		inst: i, name: e.Pool, spec: e.Spec, openedBy: e.Src, openedAt: e.a,
@@ -32,7 +33,7 @@ func (o *oracle) open(e *entry) {
 	}
 	i.pools[e.Pool] = p
 	i.missed, i.unsure = i.missed || p.unknown, i.unsure || p.unknown
-	o.ownCapacity(e, p)
+	return p
 }
 
 // restart ends everything that an epoch of an instance had.
