@@ -74,7 +74,7 @@ func (h *half) keep() {
 			return
 		}
 	}
-	if s.chance(s.Mix.Offload / 5) { // before the room is needed
+	if s.chance(s.Mix.Offload) { // before the room is needed
 		h.in.offloadOne()
 	}
 	n := 1 + s.upTo(full-1)
@@ -168,7 +168,7 @@ func (in *instance) reload(e *entry) bool {
 		return false
 	}
 	in.reserveForCache(to, free)
-	if e.keyed = in.s.chance(0.5); !e.keyed {
+	if e.keyed = in.s.chance(0.8); !e.keyed {
 		in.copy(from, e.pages, to, free)
 	} else {
 		for _, id := range free {

@@ -46,7 +46,7 @@ const maxPages = 10
 const warmUpRest = 60 * ms
 
 func (s *Sim) admitSomewhere(n int) {
-	r := &request{s: s, id: fmt.Sprintf("q%d", n), topic: s.upTo(2), answer: s.upTo(12)}
+	r := &request{s: s, id: fmt.Sprintf("q%d", n), topic: s.upTo(1), answer: s.upTo(12)}
 	if s.chance(s.Mix.Domains) {
 		r.domain = lifecycle.Some(pick(s, []string{"", "d1", "d2"}))
 	}
