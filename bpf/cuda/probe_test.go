@@ -145,8 +145,8 @@ var whole = load.Options{RingBytes: 16 << 20}
 // addresses, through functions that call each other; with links of many places and with
 // events of perf.
 func TestAllocationsAndFreesAddUpToTheByte(t *testing.T) {
-	const seed = 1
-	for perf, calls := range map[bool]uint64{false: 100_000, true: 10_000} {
+	const seed, calls = 1, 100_000
+	for _, perf := range []bool{false, true} {
 		w := watching(t, cuda.Options{Options: whole, PerfEvents: perf})
 		p := w.watched()
 		ended := make(chan struct{})

@@ -12,6 +12,7 @@ const (
 	MaxProcesses = 1024
 	MaxKept      = 1 << 18 // allocations, mappings and the like, over all processes
 	MaxThreads   = 1 << 12 // of one process, whose last call is remembered
+	MaxOverlap   = 1 << 6  // at one address: all but the last are being freed by other threads
 	MaxLoans     = 1 << 12 // memory of one process that others opened
 	MaxDevices   = 1 << 8  // whose primary context one process uses
 )
@@ -60,8 +61,12 @@ type Books struct {
 // NewBooks returns Books without entries.
 func NewBooks() *Books { return &Books{processes: map[uint32]*process{}} }
 
-// unattached is why nothing is known of a process at first.
-const unattached = "it is not known whether all that it allocated was seen"
+// unattached is why nothing is known of a process at first, and unreturned why not now,
+// where somebody else has an address already.
+const (
+	unattached = "it is not known whether all that it allocated was seen"
+	unreturned = "a call that frees memory has not returned"
+)
 
 // Watched begins the books of a process, before any of its calls. Calls of others are
 // looked at only where they are about memory of one that has books.
@@ -122,7 +127,7 @@ func (b *Books) Account(pid uint32) Account {
 	}
 	a := p.account
 	if a.Why = p.why; a.Why == "" && p.dying > 0 {
-		a.Why = "a call that frees memory has not returned"
+		a.Why = unreturned
 	}
 	return a
 }

@@ -41,8 +41,31 @@ func TestThreadsMayHandAnAddressToEachOther(t *testing.T) {
 	if a := books(first, second, told(2, 70, 80, Free, 0x1000, 0)).Account(own); a.Why == "" || a.VRAM() != 100 {
 		t.Errorf("a free that was never told of goes unnoticed: %+v", a)
 	}
-	if a := books(first, second, told(3, 55, 58, Alloc, 0x1000, 9)).Account(own); !strings.Contains(a.Why, "given an address anew") {
+}
+
+// Promise: so may three and more of them, where several calls that free have not returned;
+// up to a bound, beyond which a process is not known, and stays so.
+func TestManyThreadsMayHandAnAddressToEachOther(t *testing.T) {
+	// Each gets the address at 10n and begins to free it at 10n+5; none has returned yet.
+	b := books()
+	for n := range int64(MaxOverlap) {
+		b.Take(told(uint32(2*n), 10*n, 10*n+1, Alloc, 0x1000, uint64(n+1)))
+	}
+	if a := b.Account(own); !strings.Contains(a.Why, "has not returned") {
 		t.Errorf("%+v", a)
+	}
+	for n := int64(MaxOverlap - 2); n >= 0; n-- { // the last to begin is the first to return
+		b.Take(told(uint32(2*n+1), 10*n+5, 10*MaxOverlap+100-n, Free, 0x1000, 0))
+	}
+	const all = MaxOverlap * (MaxOverlap + 1) / 2
+	if a := b.Account(own); a.Why != "" || a.Allocated != all || a.VRAM() != MaxOverlap {
+		t.Errorf("%+v, want %d of %d held", a, MaxOverlap, all)
+	}
+	for n := range int64(MaxOverlap) {
+		b.Take(told(uint32(2*n), 2000+10*n, 2001+10*n, Alloc, 0x1000, 1))
+	}
+	if a := b.Account(own); !strings.Contains(a.Why, "given an address anew") || b.kept != MaxOverlap {
+		t.Errorf("%d kept: %+v", b.kept, a)
 	}
 }
 

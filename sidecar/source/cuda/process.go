@@ -30,8 +30,8 @@ type place struct {
 	base uint64
 }
 
-// life is what is at a place from when the call that made it returned. Two overlap where
-// another thread gets an address before the call that freed it has returned.
+// life is what is at a place from when the call that made it returned. Several overlap
+// where other threads get an address before the calls that freed it have returned.
 type life struct {
 	since int64
 	bytes uint64
@@ -132,13 +132,11 @@ func (p *process) endContext() {
 	}
 }
 
-// begin notes that something lives at a place.
+// begin notes that something lives at a place. What lived there was freed before by a call
+// that has not returned, of one thread or several: its record is yet to come.
 func (p *process) begin(r *Record, of thing, l life) {
 	at := place{of, r.Base}
 	before, done := p.last[r.TID]
-	l.since, l.times = r.T, 1
-	made := &l
-	p.note(r, act{r.T, at, made})
 	if done && before.made != nil && before.at == at && r.Entered < before.returned {
 		p.account.Allocated -= p.count(at, before.made, -1) // what was called within says less of it
 		p.forget(at, before.made)
@@ -148,17 +146,19 @@ func (p *process) begin(r *Record, of thing, l life) {
 	case p.books.kept >= MaxKept:
 		p.blind("it has more memory than can be followed")
 		return
-	case len(all) == 2:
+	case len(all) >= MaxOverlap:
 		p.blind("it was given an address anew that it was not seen to free")
 		return
-	case len(all) == 1 && !all[0].dying:
-		all[0].dying = true
+	case len(all) > 0 && !all[len(all)-1].dying:
+		all[len(all)-1].dying = true
 		p.dying++
 	}
-	p.live[at] = append(all, made)
+	l.since, l.times = r.T, 1
+	p.live[at] = append(all, &l)
 	p.books.kept++
 	p.spans = nil
-	p.account.Allocated += p.count(at, made, 1)
+	p.note(r, act{r.T, at, &l})
+	p.account.Allocated += p.count(at, &l, 1)
 }
 
 // note remembers a thread's last call.
@@ -212,14 +212,16 @@ func (p *process) forget(at place, l *life) {
 	}
 }
 
-// at is what lived at a place when a call began.
+// at is what lived at a place when a call began: of several the last, as none was given
+// out before the one before it was freed.
 func (p *process) at(at place, entered int64) (found *life) {
-	for _, l := range p.live[at] {
+	all := p.live[at]
+	for _, l := range all {
 		if l.since <= entered && (found == nil || l.since > found.since) {
 			found = l
 		}
 	}
-	if all := p.live[at]; found == nil && len(all) == 1 && all[0].since-entered < skew {
+	if found == nil && len(all) > 0 && all[0].since-entered < skew {
 		return all[0]
 	}
 	return found
