@@ -16,12 +16,12 @@ import (
 )
 
 // calls is how many a process of 8 threads makes of the stand-in for the CUDA driver.
-const calls = 20_000
+const calls = 100_000
 
 // memory has a process allocate and free memory of the stand-in, and compares its own
 // books with what was seen.
 func memory(r *Result) (err error) {
-	p, err := cuda.Open(cuda.Options{Options: load.Options{RingBytes: 8 << 20}})
+	p, err := cuda.Open(cuda.Options{Options: load.Options{RingBytes: 16 << 20}})
 	if err != nil {
 		return err
 	}
