@@ -5,10 +5,12 @@
 // What a process asks of the CUDA driver's memory: one program where a function begins,
 // one where it returns, whatever the function; the cookie says what it does. A call is
 // told once it has succeeded. Of a process's memory the results are read, and the
-// handles by which memory is opened elsewhere, of which a keyed digest stays.
+// handles by which memory is opened elsewhere, of which a keyed digest stays. Memory that
+// is lent by file descriptor is known by its open file.
 //
 // Nothing here sleeps, writes into the process or reads what is in its memory.
 
+#include "descriptor.h"
 #include "records.h"
 #include "targets.h"
 
@@ -25,6 +27,7 @@ enum kind { /* as in sidecar/source/cuda */
 	FREE,
 	CREATE,
 	IMPORT,
+	GROUP,
 	RETAIN,
 	RELEASE,
 	MAP,
@@ -34,12 +37,17 @@ enum kind { /* as in sidecar/source/cuda */
 	EXPORT,
 	OPEN,
 	CLOSE,
+	LEND,
+	LEND_POOL,
+	IMPORT_POOL,
 	CONTEXT_END,
 	CONTEXT_RETAIN,
 	CONTEXT_RELEASE,
 	UNFOLLOWED,
 	UNKNOWN,
 };
+
+enum handle_type { BY_DESCRIPTOR = 1, BY_FABRIC = 8 }; /* CUmemAllocationHandleType */
 
 struct record {
 	struct head head; /* the time is that of its return */
@@ -75,7 +83,7 @@ struct call {
 	u64 kind;
 	u64 first, second, third, fourth;
 	u64 entered;
-	u64 lent; /* of OPEN: the address in its owner */
+	u64 lent; /* of what opens memory: its base with its owner */
 	u32 owner;
 	u32 watched;
 };
@@ -89,7 +97,7 @@ struct {
 
 /* Memory whose handle a watched process asked for, by the handle's digest. */
 struct loan {
-	u64 base;
+	u64 base; /* its address, or when it was lent: that names it */
 	u32 owner;
 	u32 unused;
 };
@@ -100,6 +108,22 @@ struct {
 	TYPE(key, u64);
 	TYPE(value, struct loan);
 } exported SEC(".maps");
+
+/* The same, by the open file that was made of it. Once that is closed by all, its address
+ * is that of another's. But a file opened with the credentials that its owner still has is
+ * of this owner, or of who was forked with it: each exec makes new ones. */
+struct file_loan {
+	struct loan loan;
+	const struct cred *cred;
+	struct task_struct *leader;
+};
+
+struct {
+	UINT(type, MAP_LRU_HASH);
+	UINT(max_entries, 16384);
+	TYPE(key, struct file *);
+	TYPE(value, struct file_loan);
+} files SEC(".maps");
 
 /* Where another process opened it. */
 struct borrowed {
@@ -150,12 +174,60 @@ INLINE u64 digest(u64 handle)
 	return d | 1;
 }
 
-/* The handle of OPEN is passed by value: it lies behind the return address. */
+/* file_of is the open file of a descriptor that a process names; 0: none. */
+INLINE struct file *file_of(u64 descriptor)
+{
+	struct fdtable *table = descriptors();
+	u32 most;
+
+	READ(most, &table->max_fds);
+	return (u32)descriptor < most ? file_at(table, descriptor) : 0;
+}
+
+INLINE const struct cred *opened_with(struct file *file)
+{
+	const struct cred *cred;
+
+	READ(cred, &file->f_cred);
+	return cred;
+}
+
+/* find_file is the loan of an open file; 0: none, or it is not sure that this is the file
+ * that was lent. */
+INLINE struct loan *find_file(struct file *file)
+{
+	struct file_loan *l = map_lookup(&files, &file);
+	const struct cred *cred;
+	int tgid, ended;
+
+	if (!l)
+		return 0;
+	READ(tgid, &l->leader->tgid);
+	READ(ended, &l->leader->exit_state);
+	READ(cred, &l->leader->cred);
+	if (tgid != l->loan.owner || ended || cred != l->cred || cred != opened_with(file))
+		return 0;
+	return &l->loan;
+}
+
+INLINE int opens(u64 kind)
+{
+	return kind == OPEN || kind == IMPORT || kind == IMPORT_POOL;
+}
+
+/* The handle of OPEN is passed by value: it lies behind the return address. Of the others
+ * the second argument is a descriptor or the address of a handle, the third says which. */
 INLINE void find_owner(struct call *c, u64 stack)
 {
-	u64 d = digest(stack + 8);
-	struct loan *l = map_lookup(&exported, &d);
+	struct loan *l = 0;
 
+	if (c->kind != OPEN && (u32)c->third == BY_DESCRIPTOR) {
+		l = find_file(file_of(c->second));
+	} else if (c->kind == OPEN || (u32)c->third == BY_FABRIC) {
+		u64 d = digest(c->kind == OPEN ? stack + 8 : c->second);
+
+		l = map_lookup(&exported, &d);
+	}
 	if (l) {
 		c->owner = l->owner;
 		c->lent = l->base;
@@ -183,11 +255,11 @@ int enter(struct pt_regs *ctx)
 		.watched = is_watched(tgid),
 	};
 
-	if (!c.watched && c.kind != OPEN && c.kind != CLOSE)
+	if (!c.watched && !opens(c.kind) && c.kind != CLOSE)
 		return 0;
-	if (c.kind == OPEN)
+	if (opens(c.kind))
 		find_owner(&c, f.stack);
-	if (!c.watched && !(c.kind == OPEN ? c.owner != 0 : is_borrowed(tgid, c.first)))
+	if (!c.watched && !(opens(c.kind) ? c.owner != 0 : is_borrowed(tgid, c.first)))
 		return 0;
 	c.entered = ktime_ns();
 	if (map_update(&calls, &f, &c, ANY) && !c.watched)
@@ -205,14 +277,44 @@ INLINE u64 result(struct record *r, u64 from)
 	return value;
 }
 
+/* note_handle remembers whose memory a handle is of. */
+INLINE void note_handle(u64 handle, struct loan *l)
+{
+	u64 d = digest(handle);
+
+	if (!d || map_update(&exported, &d, l, ANY))
+		count(LOST_CALLS);
+}
+
 INLINE void lend(struct record *r, struct call *c)
 {
 	struct loan l = { .base = c->second, .owner = r->head.tgid };
-	u64 d = digest(c->first);
 
 	r->base = c->second;
-	if (!d || map_update(&exported, &d, &l, ANY))
+	note_handle(c->first, &l);
+}
+
+/* lend_file remembers whose memory an open file is of. */
+INLINE void lend_file(struct file *file, struct loan *loan)
+{
+	struct task_struct *task = current_task();
+	struct file_loan l = { .loan = *loan, .cred = opened_with(file) };
+
+	READ(l.leader, &task->group_leader);
+	if (!file || map_update(&files, &file, &l, ANY))
 		count(LOST_CALLS);
+}
+
+/* lend_further is for memory that has handles of its own, and pools of it. */
+INLINE void lend_further(struct record *r, struct call *c)
+{
+	struct loan l = { .base = r->head.time, .owner = r->head.tgid };
+
+	r->base = c->second;
+	if ((u32)c->third == BY_FABRIC)
+		note_handle(c->first, &l);
+	if ((u32)c->third == BY_DESCRIPTOR)
+		lend_file(file_of((u32)result(r, c->first)), &l);
 }
 
 INLINE void borrow(struct record *r, struct call *c)
@@ -260,8 +362,12 @@ INLINE void fill(struct record *r, struct call *c)
 		r->bytes = c->second;
 		r->other = result(r, c->third + 8);
 		break;
-	case IMPORT: /* (handle *, ...) */
+	case IMPORT: /* (handle or pool *, ...) */
+	case IMPORT_POOL:
+	case GROUP:
 		r->base = result(r, c->first);
+		r->owner = c->owner;
+		r->other = c->lent;
 		break;
 	case RETAIN: /* (handle *, address) */
 		r->base = result(r, c->first);
@@ -287,6 +393,10 @@ INLINE void fill(struct record *r, struct call *c)
 		break;
 	case EXPORT: /* (handle *, address) */
 		lend(r, c);
+		break;
+	case LEND: /* (descriptor * or handle *, what is lent, which of the two) */
+	case LEND_POOL:
+		lend_further(r, c);
 		break;
 	case OPEN: /* (address *, handle) */
 		borrow(r, c);

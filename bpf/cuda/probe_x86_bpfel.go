@@ -19,6 +19,7 @@ const (
 	probeMapCalls     = "calls"
 	probeMapCounters  = "counters"
 	probeMapExported  = "exported"
+	probeMapFiles     = "files"
 	probeMapOpened    = "opened"
 	probeMapRing      = "ring"
 	probeMapTargets   = "targets"
@@ -80,6 +81,7 @@ type probeMapSpecs struct {
 	Calls    *ebpf.MapSpec `ebpf:"calls"`
 	Counters *ebpf.MapSpec `ebpf:"counters"`
 	Exported *ebpf.MapSpec `ebpf:"exported"`
+	Files    *ebpf.MapSpec `ebpf:"files"`
 	Opened   *ebpf.MapSpec `ebpf:"opened"`
 	Ring     *ebpf.MapSpec `ebpf:"ring"`
 	Targets  *ebpf.MapSpec `ebpf:"targets"`
@@ -115,6 +117,7 @@ type probeMaps struct {
 	Calls    *ebpf.Map `ebpf:"calls"`
 	Counters *ebpf.Map `ebpf:"counters"`
 	Exported *ebpf.Map `ebpf:"exported"`
+	Files    *ebpf.Map `ebpf:"files"`
 	Opened   *ebpf.Map `ebpf:"opened"`
 	Ring     *ebpf.Map `ebpf:"ring"`
 	Targets  *ebpf.Map `ebpf:"targets"`
@@ -125,6 +128,7 @@ func (m *probeMaps) Close() error {
 		m.Calls,
 		m.Counters,
 		m.Exported,
+		m.Files,
 		m.Opened,
 		m.Ring,
 		m.Targets,

@@ -11,6 +11,7 @@
 struct file;
 
 struct fdtable {
+	unsigned int max_fds;
 	struct file **fd;
 } RELOCATED;
 
@@ -18,8 +19,14 @@ struct files_struct {
 	struct fdtable *fdt;
 } RELOCATED;
 
+struct cred;
+
 struct task_struct {
 	struct files_struct *files;
+	struct task_struct *group_leader;
+	const struct cred *cred;
+	int exit_state; /* 0: it has not ended */
+	int tgid;
 } RELOCATED;
 
 struct inode {
@@ -29,6 +36,7 @@ struct inode {
 
 struct file {
 	struct inode *f_inode;
+	const struct cred *f_cred; /* of who opened it */
 	void *private_data;
 } RELOCATED;
 

@@ -10,7 +10,7 @@
  * that was not attached yet) show as a hole of known length.
  */
 #pragma once
-#include "kernel.h"
+#include "descriptor.h"
 #include "targets.h"
 
 enum direction { RECEIVED = 0, SENT = 1 };
@@ -92,17 +92,11 @@ INLINE int take_arguments(struct call *c, const struct request *q)
 /* take_inode finds the inode of a descriptor's socket; 0: it is none. */
 INLINE int take_inode(struct call *c, u64 descriptor)
 {
-	struct task_struct *task = current_task();
-	struct files_struct *files;
-	struct fdtable *table;
 	struct inode *inode;
-	struct file **fds;
 	u16 mode;
 
-	READ(files, &task->files);
-	READ(table, &files->fdt);
-	READ(fds, &table->fd);
-	READ(c->file, &fds[(u32)descriptor]);
+	/* The call had success with it. */
+	c->file = file_at(descriptors(), descriptor);
 	READ(inode, &c->file->f_inode);
 	READ(mode, &inode->i_mode);
 	if ((mode & S_IFMT) != S_IFSOCK)

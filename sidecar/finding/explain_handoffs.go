@@ -131,7 +131,7 @@ var layoutMismatch = Explanation{
 
 var vramMismatch = Explanation{
 	Rule:    "a pool, or a registered region, larger than or outside what the driver says its processes hold; a foreign process on the engine's GPU",
-	Meaning: "The memory that the engine claims does not fit what the driver reports, or a process that no engine named uses the same GPU, or opened the engine's memory by IPC.",
+	Meaning: "The memory that the engine claims does not fit what the driver reports, or a process that no engine named uses the same GPU, or opened the engine's memory by a handle or descriptor.",
 	Matters: "A pool that is not really there means that its addresses belong to something else. A foreign process competes for memory that the pool was sized with; one that opened the pool can read and write all tenants' pages.",
 	Causes: []string{
 		"A restarted engine left its predecessor's process behind.",

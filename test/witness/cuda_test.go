@@ -92,6 +92,19 @@ func TestPoolsAreComparedWithWhatTheDriverGaveTheirProcess(t *testing.T) {
 		}
 		return true
 	})
+
+	fd := honest.do("share", map[string]any{"bytes": 1 << 16}).Address
+	importer := commanded.Start(t, nil, filepath.Join(dir, cuda.Caller))
+	importer.Do(t, "load")
+	importer.Do(t, "import %s", importer.Do(t, "take %d %d", honest.PID(), fd))
+	w.await("that its memory was imported", func() bool { return len(of(name)) == 2 })
+	want = fmt.Sprintf("process %d, of no engine, opened %d bytes of it or more", importer.PID(), 1<<16)
+	w.look(func() bool {
+		if f := of(name)[1]; f.Observation != want {
+			t.Errorf("found %+v, want %s", f, want)
+		}
+		return true
+	})
 }
 
 // Promise: a whole sidecar that is asked to shows what each watched process holds, to the

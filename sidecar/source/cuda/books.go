@@ -14,6 +14,8 @@ const (
 	MaxThreads   = 1 << 12 // of one process, whose last call is remembered
 	MaxOverlap   = 1 << 6  // at one address: all but the last are being freed by other threads
 	MaxLoans     = 1 << 12 // memory of one process that others opened
+	MaxLent      = 1 << 14 // physical memory that one process lent, so that others may import it
+	MaxPools     = 1 << 10 // that one process imported
 	MaxDevices   = 1 << 8  // whose primary context one process uses
 )
 
@@ -75,7 +77,7 @@ func (b *Books) Watched(pid uint32) {
 	if len(b.processes) == MaxProcesses {
 		return
 	}
-	p := &process{books: b, why: unattached, live: map[place][]*life{}, last: map[uint32]act{}, loans: map[loan]uint64{}, contexts: map[uint64]int{}}
+	p := &process{books: b, why: unattached, live: map[place][]*life{}, last: map[uint32]act{}, loans: map[loan]loaned{}, contexts: map[uint64]int{}}
 	if b.lost != "" {
 		p.blind(b.lost)
 	}
@@ -115,7 +117,7 @@ func (b *Books) Ended(pid uint32) {
 		delete(b.processes, pid)
 	}
 	for _, p := range b.processes {
-		maps.DeleteFunc(p.loans, func(l loan, _ uint64) bool { return l.by == pid })
+		maps.DeleteFunc(p.loans, func(l loan, _ loaned) bool { return l.by == pid })
 	}
 }
 
@@ -148,7 +150,8 @@ type Opened struct {
 // Take takes in a call. opened is not nil where it opened or closed memory of another
 // process.
 func (b *Books) Take(r *Record) (opened *Opened) {
-	if r.Kind == Open || r.Kind == Close {
+	switch r.Kind {
+	case Open, Close, Import, ImportPool:
 		opened = b.lend(r)
 	}
 	p := b.processes[r.PID]
@@ -164,25 +167,29 @@ func (b *Books) Take(r *Record) (opened *Opened) {
 	return opened
 }
 
-// lend notes that a process opened or closed memory of another.
+// lend notes that a process opened or closed memory of another. What it imported is open
+// from then on.
 func (b *Books) lend(r *Record) *Opened {
 	owner := b.processes[r.Owner]
 	if owner == nil || r.Owner == r.PID {
 		return nil
 	}
-	l := loan{r.PID, r.Base}
+	l, of := loan{r.PID, place{borrowed, r.Base}}, loaned{at: r.Other}
+	switch r.Kind {
+	case Open:
+		of.bytes = owner.sizeAt(r.Other)
+	case Import, ImportPool:
+		if l.at.of, of.chunk = handle, owner.lentAt(r.Other); of.chunk == nil {
+			return nil // it is not known that this was the owner's own
+		}
+		of.at, of.bytes = 0, of.chunk.bytes
+	}
 	if r.Kind == Close {
 		delete(owner.loans, l)
 	} else if len(owner.loans) < MaxLoans {
-		owner.loans[l] = max(1, owner.sizeAt(r.Other))
+		owner.loans[l] = of
 	}
-	o := &Opened{Owner: r.Owner, By: r.PID}
-	for l, bytes := range owner.loans {
-		if l.by == r.PID {
-			o.Bytes += bytes
-		}
-	}
-	return o
+	return &Opened{Owner: r.Owner, By: r.PID, Bytes: owner.openTo(r.PID)}
 }
 
 // Span is memory from Low to before High.

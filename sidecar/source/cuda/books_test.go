@@ -247,6 +247,9 @@ func FuzzBooks(f *testing.F) {
 			for _, lives := range p.live {
 				kept += len(lives)
 			}
+			if len(p.lent) > MaxLent || len(p.loans) > MaxLoans || len(p.foreign) > MaxPools {
+				t.Errorf("%d lent, %d loans, %d pools of others", len(p.lent), len(p.loans), len(p.foreign))
+			}
 		}
 		if kept != b.kept || kept > MaxKept {
 			t.Errorf("%d kept, %d counted", kept, b.kept)

@@ -8,9 +8,11 @@ type process struct {
 	live     map[place][]*life
 	dying    int            // lives whose place another has
 	last     map[uint32]act // by thread
-	loans    map[loan]uint64
-	contexts map[uint64]int // references on primary contexts, by device
-	spans    []Span         // of its memory; nil: to be made anew
+	loans    map[loan]loaned
+	lent     []lent          // in the order in which it was told of
+	foreign  map[uint64]bool // pools that are of others
+	contexts map[uint64]int  // references on primary contexts, by device
+	spans    []Span          // of its memory; nil: to be made anew
 }
 
 // thing is what has an address or a handle.
@@ -59,12 +61,6 @@ type act struct {
 // skew is how far the kernel's quick clock may differ between processors, in ns.
 const skew = 1e6
 
-// loan is memory that another process opened, and where it has it.
-type loan struct {
-	by uint32
-	at uint64
-}
-
 func (p *process) blind(why string) {
 	if p.why == "" || p.why == unattached {
 		p.why = why
@@ -89,6 +85,8 @@ func (p *process) take(r *Record) {
 		}
 		p.begin(r, handle, life{chunk: &chunk{bytes: r.Bytes, sort: sort}})
 	case Import:
+		p.begin(r, handle, life{chunk: p.imported(r)})
+	case Group:
 		p.begin(r, handle, life{chunk: &chunk{}})
 	case Retain:
 		p.retain(r)
@@ -106,6 +104,10 @@ func (p *process) take(r *Record) {
 		p.borrow(r)
 	case Close:
 		p.end(r, borrowed)
+	case Lend, LendPool:
+		p.lend(r)
+	case ImportPool:
+		p.importPool(r)
 	case ContextEnd:
 		p.endContext()
 	case ContextRetain:
@@ -305,25 +307,4 @@ func (p *process) unmap(r *Record) {
 			p.forget(o, l)
 		}
 	}
-}
-
-// borrow notes that it opened memory of another process. As long as nobody knows how
-// much that is, not all is known.
-func (p *process) borrow(r *Record) {
-	bytes := uint64(0)
-	if owner := p.books.processes[r.Owner]; owner != nil {
-		bytes = owner.sizeAt(r.Other)
-	}
-	if bytes == 0 {
-		p.blind("it opened memory of another process, and it is not known how much")
-	}
-	p.begin(r, borrowed, life{bytes: bytes, sort: Borrowed})
-}
-
-// sizeAt is the size of the allocation at an address; 0: it is not known.
-func (p *process) sizeAt(addr uint64) uint64 {
-	if all := p.live[place{linear, addr}]; len(all) > 0 {
-		return all[len(all)-1].bytes
-	}
-	return 0
 }

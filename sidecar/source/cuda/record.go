@@ -39,7 +39,8 @@ const (
 	Pooled                         // memory of a pool, in the order of a stream
 	Free                           // of all these
 	Create                         // physical memory, by a handle
-	Import                         // a handle to memory of others
+	Import                         // a handle to memory of others, or what was lent
+	Group                          // a handle to memory of several GPUs
 	Retain                         // another reference on physical memory that is mapped
 	Release                        // of a handle
 	Map                            // physical memory at an address
@@ -49,6 +50,9 @@ const (
 	Export                         // a handle by which others may open memory
 	Open                           // memory of another process
 	Close                          //
+	Lend                           // a descriptor or handle by which others may import physical memory
+	LendPool                       // the same of a pool
+	ImportPool                     // of another process, or what was lent
 	ContextEnd                     // with all memory in it
 	ContextRetain                  // a reference on the primary context of a device
 	ContextRelease                 // the last one ends it
@@ -80,11 +84,12 @@ type Record struct {
 	TID     uint32
 	Kind    Kind
 	Flags   Flags
-	Owner   uint32 // of Open and Close: the process whose memory it is; 0: not known
+	Owner   uint32 // of Open, Close, Import and ImportPool: the process whose memory it is; 0: not known
 	Base    uint64 // an address, a handle, or the number of a device
 	Bytes   uint64
 	// Other is of Map the handle, of Retain the address, of Create where the memory is
-	// (see OnDevice), of Open the address in its owner.
+	// (see OnDevice), of Open the address in its owner, of Import and ImportPool the T of
+	// its owner's Lend or LendPool.
 	Other uint64
 }
 

@@ -35,8 +35,8 @@ func (w *world) driver(process uint32, why string) {
 	must(w.t, w.Take(probe.CUDASight, (&probe.Attached{T: w.tick(), PID: process, Seen: why == "", Reason: why}).Append(nil)))
 }
 
-// calls is a call of the CUDA driver.
-func (w *world) calls(r cuda.Record) {
+// calls is a call of the CUDA driver, and returns when it returned.
+func (w *world) calls(r cuda.Record) int64 {
 	w.t.Helper()
 	r.Entered, r.T = w.tick(), w.tick()
 	order := binary.NativeEndian
@@ -47,6 +47,7 @@ func (w *world) calls(r cuda.Record) {
 		b = order.AppendUint64(b, word)
 	}
 	must(w.t, w.Take(probe.CUDA, b))
+	return r.T
 }
 
 func (w *world) allocates(at, bytes uint64) {
@@ -175,6 +176,15 @@ func TestWhoOpensMemoryOfAnotherIsTold(t *testing.T) {
 	w.expectDriver("opened", fmt.Sprintf("%s: %d has 4096 open", decodeName, strangerProcess))
 	w.calls(cuda.Record{PID: strangerProcess, Kind: cuda.Close, Owner: decodeProcess, Base: 1 << 35, Other: base})
 	w.expectDriver("closed", fmt.Sprintf("%s: %d has 0 open", decodeName, strangerProcess))
+
+	const inGPU = 1
+	w.calls(cuda.Record{PID: decodeProcess, Kind: cuda.Create, Base: 5, Bytes: 8192, Other: inGPU})
+	lent := w.calls(cuda.Record{PID: decodeProcess, Kind: cuda.Lend, Base: 5})
+	for _, by := range []uint32{strangerProcess, prefillProcess, family} {
+		w.calls(cuda.Record{PID: by, Kind: cuda.Import, Owner: decodeProcess, Base: 1, Other: uint64(lent)})
+		w.calls(cuda.Record{PID: by, Kind: cuda.Import, Owner: decodeProcess, Base: 2, Other: uint64(lent + 1)})
+	}
+	w.expectDriver("imported", fmt.Sprintf("%s: %d has 8192 open", decodeName, strangerProcess))
 }
 
 // Promise: what each process holds is shown, under the instances that it is; one that

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 typedef int result;
@@ -29,7 +30,9 @@ struct shared {
 	each(cuMemAddressFree, (address, size_t)) each(cuMemMap, (address, size_t, size_t, address, address)) \
 	each(cuMemUnmap, (address, size_t)) each(cuMemRetainAllocationHandle, (address *, void *))          \
 	each(cuIpcGetMemHandle, (struct shared *, address)) each(cuIpcOpenMemHandle_v2, (address *, struct shared, unsigned)) \
-	each(cuIpcCloseMemHandle, (address)) each(cuDevicePrimaryCtxRetain, (void **, int))                 \
+	each(cuMemExportToShareableHandle, (void *, address, int, address)) each(cuMemImportFromShareableHandle, (address *, void *, int)) \
+	each(cuMemPoolExportToShareableHandle, (void *, address, int, address)) \
+	each(cuMemPoolImportFromShareableHandle, (address *, void *, int, address)) each(cuIpcCloseMemHandle, (address)) each(cuDevicePrimaryCtxRetain, (void **, int))                 \
 	each(cuDevicePrimaryCtxRelease_v2, (int)) each(cuCtxDestroy_v2, (void *)) each(stub_retain, (address)) \
 	each(cuGetProcAddress_v2, (const char *, void **, int, address, int *))
 
@@ -223,6 +226,84 @@ static void read_handle(struct shared *h, const char *text)
 		sscanf(text + 2 * i, "%2hhx", &h->bytes[i]);
 }
 
+/* How memory is lent: by descriptor, or by a handle of fabric. */
+enum { DESCRIPTOR = 1, FABRIC = 8 };
+
+static int share(address handle)
+{
+	int fd;
+
+	must(!fcuMemExportToShareableHandle(&fd, handle, DESCRIPTOR, 0), "cuMemExportToShareableHandle");
+	return fd;
+}
+
+static address import(void *shared, int type)
+{
+	address handle;
+
+	must(!fcuMemImportFromShareableHandle(&handle, shared, type), "cuMemImportFromShareableHandle");
+	return handle;
+}
+
+static void *of_descriptor(address fd) { return (void *)(uintptr_t)fd; }
+
+/* What is lent and imported again, so many times; its open file is gone each time. */
+static void share_again(int n)
+{
+	for (; n > 0; n--) {
+		address handle;
+		int fd;
+
+		must(!fcuMemCreate(&handle, 4096, on_device, 0), "cuMemCreate");
+		fd = share(handle);
+		must(!fcuMemRelease(import(of_descriptor(fd), DESCRIPTOR)), "cuMemRelease");
+		must(!fcuMemRelease(handle), "cuMemRelease");
+		close(fd);
+	}
+}
+
+/* Another process's open file, under a descriptor of this. */
+static int take(int pid, int fd)
+{
+	int process = syscall(SYS_pidfd_open, pid, 0);
+
+	fd = syscall(SYS_pidfd_getfd, process, fd, 0);
+	close(process);
+	must(fd >= 0, "pidfd_getfd");
+	return fd;
+}
+
+static int lending(const char *line)
+{
+	unsigned long long a = 0, b = 0;
+	struct shared h;
+	char text[160];
+
+	if (sscanf(line, "create %llu", &a) == 1)
+		must(!fcuMemCreate(&b, a, on_device, 0), "cuMemCreate"), printf("%llu ", b);
+	else if (sscanf(line, "share %llu", &a) == 1)
+		printf("%d ", share(a));
+	else if (sscanf(line, "share-again %llu", &a) == 1)
+		share_again(a);
+	else if (sscanf(line, "share-pool %llu", &a) == 1)
+		must(!fcuMemPoolExportToShareableHandle(&b, a, DESCRIPTOR, 0), "cuMemPoolExportToShareableHandle"), printf("%d ", (int)b);
+	else if (sscanf(line, "share-fabric %llu", &a) == 1)
+		must(!fcuMemExportToShareableHandle(&h, a, FABRIC, 0), "cuMemExportToShareableHandle"), print(&h);
+	else if (sscanf(line, "take %llu %llu", &a, &b) == 2)
+		printf("%d ", take(a, b));
+	else if (sscanf(line, "shut %llu", &a) == 1)
+		close(a);
+	else if (sscanf(line, "import %llu", &a) == 1)
+		printf("%llu ", import(of_descriptor(a), DESCRIPTOR));
+	else if (sscanf(line, "import-pool %llu", &a) == 1)
+		must(!fcuMemPoolImportFromShareableHandle(&b, of_descriptor(a), DESCRIPTOR, 0), "cuMemPoolImportFromShareableHandle"), printf("%llu ", b);
+	else if (sscanf(line, "import-fabric %128s", text) == 1)
+		read_handle(&h, text), printf("%llu ", import(&h, FABRIC));
+	else
+		return 0;
+	return 1;
+}
+
 static int command(const char *line)
 {
 	unsigned long long a = 0, b = 0;
@@ -274,7 +355,7 @@ static int command(const char *line)
 	else if (!strncmp(line, "destroy", 7))
 		must(!fcuCtxDestroy_v2(&lives), "cuCtxDestroy");
 	else
-		return 0;
+		return lending(line);
 	return 1;
 }
 

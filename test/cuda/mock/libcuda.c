@@ -3,6 +3,7 @@
  * the driver's public interface, as far as they are needed. What is freed is given out
  * again first, so that threads hand the same addresses to each other.
  */
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -156,6 +157,31 @@ result cuIpcOpenMemHandle_v2(address *at, struct shared handle, unsigned flags)
 
 result cuIpcOpenMemHandle(address *, struct shared, unsigned) __attribute__((alias("cuIpcOpenMemHandle_v2")));
 result cuIpcCloseMemHandle(address at) { return give(at); }
+
+/* What is lent by descriptor is an open file of the driver's device, of which there is one
+ * inode. A handle of fabric (type 8) is like that of IPC. */
+static result share(void *shared, address handle, int type)
+{
+	if (type == 8)
+		*(struct shared *)shared = (struct shared){ .at = handle, .salt[6] = 0x5a5a };
+	if (type != 1)
+		return type == 8 ? SUCCESS : INVALID;
+	*(int *)shared = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return *(int *)shared < 0 ? INVALID : SUCCESS;
+}
+
+static result import(address *handle, void *shared, int type)
+{
+	if (type == 8 ? ((struct shared *)shared)->salt[6] != 0x5a5a : fcntl((int)(intptr_t)shared, F_GETFD) < 0)
+		return INVALID;
+	*handle = take();
+	return *handle ? SUCCESS : OUT_OF_MEMORY;
+}
+
+result cuMemExportToShareableHandle(void *shared, address handle, int type, address flags) { return share(shared, handle, type); }
+result cuMemImportFromShareableHandle(address *handle, void *shared, int type) { return import(handle, shared, type); }
+result cuMemPoolExportToShareableHandle(void *shared, address pool, int type, address flags) { return share(shared, pool, type); }
+result cuMemPoolImportFromShareableHandle(address *pool, void *shared, int type, address flags) { return import(pool, shared, type); }
 
 result cuDevicePrimaryCtxRetain(void **context, int device)
 {

@@ -14,7 +14,7 @@ var objects = []check{{"objects", watches}}
 
 // drivers is what a process asks of the CUDA driver's memory, of which there is a
 // stand-in.
-var drivers = []check{{"cuda", memory}}
+var drivers = []check{{"cuda", memory}, {"cuda-lent", lent}}
 
 // other is what is not by default.
 var other = verbs.Options{ShortChains: true, Completions: true}

@@ -62,6 +62,9 @@ func Start(python string, env []string, args ...string) (*Half, error) {
 	return h, nil
 }
 
+// PID is its process.
+func (h *Half) PID() int { return h.cmd.Process.Pid }
+
 // End ends it at once.
 func (h *Half) End() {
 	_ = h.in.Close()

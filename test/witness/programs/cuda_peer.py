@@ -2,7 +2,8 @@
 
 Knows nothing of kvwitness. {"op": "load", "path"} loads a libcuda; {"op": "alloc",
 "bytes"} allocates; {"op": "lend", "address"} gives the handle (hex) by which another
-process opens memory; and what messages.py knows.
+process opens memory; {"op": "share", "bytes"} creates memory and gives the descriptor by
+which another process imports it; and what messages.py knows.
 """
 
 import ctypes
@@ -27,6 +28,13 @@ class Peer(messages.Messages):
         handle = Handle()
         code = self.driver.cuIpcGetMemHandle(ctypes.byref(handle), ctypes.c_uint64(q["address"]))
         return {"code": code, "session": bytes(handle.bytes).hex()}
+
+    def share(self, q):
+        on_device = (ctypes.c_int * 8)(1, 0, 1, 0)
+        handle, fd = ctypes.c_uint64(), ctypes.c_int()
+        code = self.driver.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(q["bytes"]), on_device, ctypes.c_uint64(0))
+        code = code or self.driver.cuMemExportToShareableHandle(ctypes.byref(fd), handle, 1, ctypes.c_uint64(0))
+        return {"code": code, "address": fd.value}
 
 
 messages.serve(Peer())
