@@ -202,10 +202,14 @@ func (d *Daemon) URL() string { return d.server.URL() }
 
 // Run follows and judges until ctx ends.
 func (d *Daemon) Run(ctx context.Context) error {
+	clock, err := newAlarm()
+	if err != nil {
+		return errors.Join(err, d.server.Close(ctx), d.closeOutputs())
+	}
 	judging, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	judged := make(chan struct{})
-	go func() { defer close(judged); d.judge.run(judging) }()
+	go func() { defer close(judged); d.judge.run(judging, clock) }()
 	d.mu.Lock()
 	d.follow(ctx, d.cfg.Sidecar.Engines)
 	d.mu.Unlock()

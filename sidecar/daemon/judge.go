@@ -62,17 +62,16 @@ type judge struct {
 	shown metrics.Judged
 }
 
-// run judges until ctx ends, and then what has come until then.
-func (j *judge) run(ctx context.Context) {
+// run judges until ctx ends, and then what has come until then. It owns the alarm.
+func (j *judge) run(ctx context.Context, clock *alarm) {
 	profile.Phase("judge")
-	timer := time.NewTimer(turn)
-	defer timer.Stop()
+	defer clock.close()
 	for {
 		pause := rest
 		if j.turn() {
 			pause = turn
 		}
-		timer.Reset(pause)
+		clock.set(pause)
 		asleep := j.now()
 		select {
 		case <-ctx.Done():
@@ -81,7 +80,7 @@ func (j *judge) run(ctx context.Context) {
 		case <-j.in.Wake():
 		case answer := <-j.questions:
 			answer(j.ledger)
-		case <-timer.C:
+		case <-clock.C:
 			j.in.Overslept(time.Duration(j.now()-asleep) - pause)
 		}
 	}

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/kernels/reference"
@@ -54,6 +55,7 @@ func (b *Backend) append(layer int, batch []backend.Sequence, results []backend.
 // attend sets the attended values of the pass's rows.
 func (b *Backend) attend(layer int, batch []backend.Sequence, results []backend.Result) error {
 	for row := range b.pass.N {
+		runtime.Gosched() // a GPU leaves the processors to others: who serves and tells has turns here
 		b.attendRow(layer, row, batch, results)
 	}
 	return nil
