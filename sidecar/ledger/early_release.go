@@ -61,6 +61,9 @@ func (t *transfer) wouldBeTold() bool {
 	if began <= t.recv.seenSince || began <= t.send.seenSince {
 		return false
 	}
+	if t.room.late {
+		return false // what came too late may have told of it
+	}
 	if t.into.blurred && t.failed() {
 		return false // its last writes may have been seen and not told apart
 	}

@@ -22,6 +22,10 @@ func (l *Ledger) late(inst *instance, f *lifecycle.Fact) {
 	if f.Req != "" {
 		if r := l.request(inst, f.Req, f.Room); r != nil {
 			unsee(r.room, inst, why)
+			if f.Ev == lifecycle.RequestAdmitted {
+				r.aborted = false
+				r.room.forgive(inst)
+			}
 		}
 	}
 	switch f.Ev {

@@ -138,6 +138,21 @@ var casesOrder = []mutant{
 `,
 	},
 	{
+		rule: "case-11", clause: "late-admission", file: "late.go",
+		off: "an admission that comes too late lifts what it came after",
+		old: `				r.aborted = false
+`,
+		new: ``,
+	},
+	{
+		rule: "case-11", clause: "late-drain", file: "early_release.go",
+		off: "what came too late may have told of a drain",
+		old: `	if t.room.late {
+		return false // what`,
+		new: `	if false {
+		return false // what`,
+	},
+	{
 		rule: "case-11", clause: "late-pool", file: "late.go",
 		off: "a pool whose opening is late is opened, of unknown pages",
 		old: `		l.latePool(inst, f)
