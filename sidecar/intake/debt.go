@@ -1,6 +1,10 @@
 package intake
 
-import "math"
+import (
+	"math"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
 
 // A debt is what an instance has yet to say of what was seen of it from outside. Bytes
 // that arrive where no transfer is known accuse somebody, and what the instance
@@ -38,6 +42,21 @@ func (d *debt) holds(last, now int64) bool {
 
 // forgive waits for nothing that was seen until now.
 func (d *debt) forgive() { d.sight, d.waited = math.MinInt64, 0 }
+
+// sees notes of which instances a fact tells that it did not come from: bytes are
+// judged by what was said of the pages where they arrive, and of those that they
+// were read from; what is seen on the wire by what the engine says of the same.
+func (s *Source) sees(f *lifecycle.Fact, at int64) {
+	bytes := f.Ev == lifecycle.BytesMoved && f.Src.Observes()
+	wire := (f.Ev == lifecycle.TransferStarted || f.Ev == lifecycle.TransferCompleted) && f.Src == lifecycle.Wire
+	if !bytes && !wire {
+		return
+	}
+	s.sights[f.Inst] = max(s.sights[f.Inst], at)
+	if bytes && f.FromAddr.Has && f.From != "" {
+		s.sights[f.From] = max(s.sights[f.From], at)
+	}
+}
 
 // share tells each source what was seen of its instance, unless somebody waits for
 // room: then nobody is held back.

@@ -42,14 +42,35 @@ func TestWhatIsSeenWaitsForWhatItsInstanceSays(t *testing.T) {
 	}
 }
 
+// Promise: so does what is judged by what a sender says of the pages that it sent, or by
+// what the engine says of a transfer that was seen on the wire.
+func TestWhatNamesAnInstanceWaitsForWhatThatSays(t *testing.T) {
+	for name, f := range map[string]lifecycle.Fact{
+		"read from an address of its": {Inst: "b", From: "a", FromAddr: lifecycle.Some[uint64](1), Src: lifecycle.RDMA, Ev: lifecycle.BytesMoved},
+		"started on the wire":         {Inst: "a", Src: lifecycle.Wire, Ev: lifecycle.TransferStarted},
+		"completed on the wire":       {Inst: "a", Src: lifecycle.Wire, Ev: lifecycle.TransferCompleted},
+	} {
+		tb, engine, probe := watched(0)
+		heard, seen := engine.last, tb.now.Load()
+		f.T = seen
+		probe.Put(t.Context(), &f)
+		if low := tb.pass(MaxDelay.Milliseconds() - 10); low > heard {
+			t.Errorf("%s: time passed what was heard by %d ms", name, (low-heard)/ms)
+		}
+	}
+}
+
 // Near misses: bytes of before what was heard, those of another instance, and what the
 // engine says itself hold nobody back.
 func TestWhatOwesNothingHoldsNobodyBack(t *testing.T) {
 	for name, put := range map[string]func(tb *table, engine, probe *Source){
-		"of before":        func(tb *table, engine, probe *Source) { tb.see(probe, "a", engine.last-1) },
-		"another's":        func(tb *table, _, probe *Source) { tb.see(probe, "b", tb.now.Load()) },
-		"its own":          func(tb *table, engine, _ *Source) { tb.put(engine, tb.now.Load()) },
-		"no bytes":         func(tb *table, _, probe *Source) { tb.put(probe, tb.now.Load()) },
+		"of before": func(tb *table, engine, probe *Source) { tb.see(probe, "a", engine.last-1) },
+		"another's": func(tb *table, _, probe *Source) { tb.see(probe, "b", tb.now.Load()) },
+		"its own":   func(tb *table, engine, _ *Source) { tb.put(engine, tb.now.Load()) },
+		"no bytes":  func(tb *table, _, probe *Source) { tb.put(probe, tb.now.Load()) },
+		"from nowhere told": func(tb *table, _, probe *Source) {
+			probe.Put(context.Background(), &lifecycle.Fact{T: tb.now.Load(), Inst: "b", From: "a", Src: lifecycle.TCP, Ev: lifecycle.BytesMoved})
+		},
 		"by its own claim": func(tb *table, _, probe *Source) { tb.claim(probe, "a") },
 	} {
 		tb, engine, probe := watched(0)

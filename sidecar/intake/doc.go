@@ -23,8 +23,9 @@
 // [HoldLimit], which grows again slowly: an engine that never ends its snapshot
 // costs the others that time once. One that is away holds nobody back.
 //
-// An instance of which bytes were seen to arrive is waited for until it was heard of
-// that time or later, and for no longer than [MaxDelay]: bytes where no transfer is known
+// An instance of which bytes were seen to arrive, or to be read where they say from
+// which address, or of which the wire told, is waited for until it was heard of that
+// time or later, and for no longer than [MaxDelay]: bytes where no transfer is known
 // accuse, and what the instance said of them may be on its way. One that lets that
 // time pass and says nothing is waited for half as long the next time; nobody is
 // while a source waits for room.

@@ -148,9 +148,7 @@ func (s *Source) add(f *lifecycle.Fact, at, now int64) {
 	s.stats.LastPut = now
 	s.last, s.lastT = max(s.last, at), max(s.lastT, f.T)
 	s.arrival.add(s.lastT, now)
-	if f.Ev == lifecycle.BytesMoved && f.Src.Observes() {
-		s.sights[f.Inst] = max(s.sights[f.Inst], at)
-	}
+	s.sees(f, at)
 	s.queue = append(s.queue, placed{f, at})
 	s.bytes += size(f)
 	if len(s.queue) == 1 {
