@@ -11,7 +11,8 @@
 //     are told, with their beginnings, so that they can be known as one;
 //   - a record for which there is no room is counted, and a call that was not seen to
 //     begin is told as one that is not known;
-//   - nothing is attached to a driver whose version is denied;
+//   - nothing is attached to a driver whose version is denied, nor to what copies memory
+//     where copies are not asked for; these take at most half of the ring;
 //   - of processes that are not watched only who opens memory of one that is: by a handle
 //     of IPC or fabric, which is known by its content, or by a descriptor, which is known
 //     by its open file. Another file is not taken for it, whatever address it has.

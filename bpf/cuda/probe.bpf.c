@@ -44,7 +44,15 @@ enum kind { /* as in sidecar/source/cuda */
 	CONTEXT_RETAIN,
 	CONTEXT_RELEASE,
 	UNFOLLOWED,
+	COPY,
+	COPY_PEER,
+	COPY_UNFOLLOWED,
 	UNKNOWN,
+};
+
+enum counter {
+	LOST_COPIES = NUM_COMMON_COUNTERS, /* copies that are not told */
+	NUM_COUNTERS,
 };
 
 enum handle_type { BY_DESCRIPTOR = 1, BY_FABRIC = 8 }; /* CUmemAllocationHandleType */
@@ -66,7 +74,7 @@ struct {
 
 struct {
 	UINT(type, MAP_PERCPU_ARRAY);
-	UINT(max_entries, NUM_COMMON_COUNTERS);
+	UINT(max_entries, NUM_COUNTERS);
 	TYPE(key, u32);
 	TYPE(value, u64);
 } counters SEC(".maps");
@@ -155,6 +163,20 @@ INLINE int is_watched(u32 tgid)
 INLINE void send(struct record *r)
 {
 	count(ringbuf_output(&ring, r, sizeof(*r), NO_WAKEUP) ? RECORDS_LOST : RECORDS_SENT);
+}
+
+INLINE int copies(u64 kind)
+{
+	return kind == COPY || kind == COPY_PEER || kind == COPY_UNFOLLOWED;
+}
+
+/* Copies leave half of the ring to what else there is to tell: there may be many. */
+INLINE void send_copy(struct record *r)
+{
+	if (ringbuf_query(&ring, IN_USE) > ringbuf_query(&ring, RING_SIZE) / 2 || ringbuf_output(&ring, r, sizeof(*r), NO_WAKEUP))
+		count(LOST_COPIES);
+	else
+		count(RECORDS_SENT);
 }
 
 #define HANDLE_WORDS 8
@@ -257,6 +279,10 @@ int enter(struct pt_regs *ctx)
 
 	if (!c.watched && !opens(c.kind) && c.kind != CLOSE)
 		return 0;
+	if (c.kind == COPY_PEER) {
+		c.second = ctx->dx;
+		c.third = ctx->r8;
+	}
 	if (opens(c.kind))
 		find_owner(&c, f.stack);
 	if (!c.watched && !(opens(c.kind) ? c.owner != 0 : is_borrowed(tgid, c.first)))
@@ -391,6 +417,12 @@ INLINE void fill(struct record *r, struct call *c)
 		r->base = c->first;
 		r->bytes = c->second;
 		break;
+	case COPY: /* (to, from, bytes, ...) */
+	case COPY_PEER: /* (to, its context, from, its context, bytes, ...), see enter */
+		r->base = c->first;
+		r->other = c->second;
+		r->bytes = c->third;
+		break;
 	case EXPORT: /* (handle *, address) */
 		lend(r, c);
 		break;
@@ -421,7 +453,9 @@ int leave(struct pt_regs *ctx)
 	struct call c;
 
 	if (!begun) {
-		if (is_watched(r.head.tgid)) {
+		if (is_watched(r.head.tgid) && copies(f.function & 0xff)) {
+			count(LOST_COPIES);
+		} else if (is_watched(r.head.tgid)) {
 			r.head.kind = UNKNOWN;
 			send(&r);
 		}
@@ -434,7 +468,9 @@ int leave(struct pt_regs *ctx)
 	r.head.kind = c.kind;
 	r.entered = c.entered;
 	fill(&r, &c);
-	if (c.watched || r.owner)
+	if (copies(c.kind))
+		send_copy(&r);
+	else if (c.watched || r.owner)
 		send(&r);
 	return 0;
 }

@@ -20,6 +20,8 @@ const (
 	RecordsSent = iota // records that the ring took
 	RecordsLost        // records for which it had no room
 	LostCalls          // calls about lent memory that were not remembered
+	_                  // of probes that tell of what lasts
+	LostCopies         // copies that are not told
 )
 
 // MaxDenied is how many patterns of versions may be denied.
@@ -37,6 +39,8 @@ type Options struct {
 	// Deny are patterns (path.Match) of driver versions that nothing is attached to.
 	// Where there are some, a driver of no known version is denied too.
 	Deny []string
+	// Copies are told too: each is a record, and waits for two traps into the kernel.
+	Copies bool
 	// PerfEvents attaches by events of perf, as is done before Linux 6.6. It is for
 	// tests.
 	PerfEvents bool
@@ -47,8 +51,9 @@ type Options struct {
 // goroutine.
 type Probe struct {
 	*load.Probe
-	deny  []string
-	sites *uprobe.Sites
+	deny   []string
+	copies bool
+	sites  *uprobe.Sites
 }
 
 // ValidDeny reports whether text may be a pattern of versions.
@@ -69,7 +74,7 @@ func Open(o Options) (*Probe, error) {
 	if err := spec.Variables["digest_key"].Set(binary.NativeEndian.Uint64(key[:])); err != nil {
 		return nil, fmt.Errorf("prepare the CUDA programs: %w", err)
 	}
-	p := &Probe{deny: o.Deny}
+	p := &Probe{deny: o.Deny, copies: o.Copies}
 	if p.Probe, p.sites, err = uprobe.Open(spec, o.PerfEvents, o.Options); err != nil {
 		return nil, err
 	}
@@ -107,7 +112,7 @@ func (p *Probe) AttachLibrary(name string) (since int64, err error) {
 	if err := p.denied(version); err != nil {
 		return 0, err
 	}
-	points, err := points(l.Object)
+	points, err := points(l.Object, p.copies)
 	if err != nil {
 		return 0, err
 	}

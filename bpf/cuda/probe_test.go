@@ -51,6 +51,7 @@ type witness struct {
 	dir    string
 	seen   map[source.Kind]int
 	opened []source.Opened
+	copies []source.Record
 	lost   uint64 // records that the books know of
 }
 
@@ -118,6 +119,9 @@ func (w *witness) drain() {
 		r, err := source.Parse(b)
 		must(w.t, err)
 		w.seen[r.Kind]++
+		if r.Copies() {
+			w.copies = append(w.copies, r)
+		}
 		if o := w.Take(&r); o != nil {
 			w.opened = append(w.opened, *o)
 		}

@@ -45,6 +45,7 @@ enum map_type {
 
 enum update_flag { ANY = 0, NOEXIST = 1 };
 enum ringbuf_flag { NO_WAKEUP = 1 };
+enum ringbuf_question { IN_USE = 0, RING_SIZE = 1 };
 
 static void *(*map_lookup)(void *map, const void *key) = (void *)1;
 static long (*map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
@@ -54,6 +55,7 @@ static u64 (*current_pid_tgid)(void) = (void *)14;
 static void *(*current_task)(void) = (void *)35;
 static long (*read_user)(void *dst, u32 size, const void *from) = (void *)112;
 static long (*read_kernel)(void *dst, u32 size, const void *from) = (void *)113;
+static u64 (*ringbuf_query)(void *ring, u64 flags) = (void *)134;
 static long (*ringbuf_output)(void *ring, void *data, u64 size, u64 flags) = (void *)130;
 
 /* READ(dst, &p->field) reads a field of a kernel struct; 0 on a fault. */

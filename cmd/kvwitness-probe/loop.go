@@ -99,7 +99,7 @@ func open(s settings, out *os.File) (l *loop, err error) {
 		return l, err
 	}
 	if s.cuda {
-		if l.driver, err = cuda.Open(cuda.Options{Options: load.Options{Targets: l.transfers.Targets()}, Deny: s.deny}); err != nil {
+		if l.driver, err = cuda.Open(cuda.Options{Options: load.Options{Targets: l.transfers.Targets()}, Deny: s.deny, Copies: s.copies}); err != nil {
 			return l, err
 		}
 	}
@@ -298,7 +298,7 @@ func (l *loop) count() error {
 		if err != nil {
 			return err
 		}
-		l.counts.CUDASent, l.counts.CUDALost = d[cuda.RecordsSent], d[cuda.RecordsLost]+d[cuda.LostCalls]
+		l.counts.CUDASent, l.counts.CUDALost, l.counts.CopiesLost = d[cuda.RecordsSent], d[cuda.RecordsLost]+d[cuda.LostCalls], d[cuda.LostCopies]
 	}
 	lost := func(c probe.Counts) [6]uint64 {
 		return [6]uint64{c.TransferLost, c.TransferFull, c.ControlLost, c.ControlFull, c.VerbsLost, c.CUDALost}

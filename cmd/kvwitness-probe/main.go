@@ -42,6 +42,7 @@ type settings struct {
 
 	completions bool
 	cuda        bool
+	copies      bool     // by calls of the CUDA driver
 	deny        []string // versions of the CUDA driver
 }
 
@@ -60,6 +61,7 @@ func parse(args []string) (s settings, err error) {
 	flags.StringVar(&s.proc, "proc", "/proc", "where the node's /proc is mounted")
 	flags.BoolVar(&s.completions, "completions", false, "see how each RDMA request ends; that taxes every poll for completions")
 	flags.BoolVar(&s.cuda, "cuda", false, "see what processes allocate of the CUDA driver, and who opens it; each such call pays for it")
+	flags.BoolVar(&s.copies, "cuda-copies", false, "with --cuda: see what processes copy by calls of the CUDA driver; each copy pays for it")
 	flags.Func("cuda-deny", "attach to no CUDA driver of this version, such as 550.54.15 or 560.*; again for more", func(text string) error {
 		if len(s.deny) == cuda.MaxDenied || !cuda.ValidDeny(text) {
 			return fmt.Errorf("not a version, or more than %d of them", cuda.MaxDenied)

@@ -60,7 +60,7 @@ func TestEveryLimitOfTheLedgerHasAKey(t *testing.T) {
 			t.Errorf("no key sets ledger.Limits.%s", limits.Type().Field(i).Name)
 		}
 	}
-	if want := reflect.TypeFor[ledger.Limits]().NumField() + 12 + 45; len(Keys()) != want {
+	if want := reflect.TypeFor[ledger.Limits]().NumField() + 12 + 46; len(Keys()) != want {
 		t.Errorf("%d keys, want %d", len(Keys()), want)
 	}
 }

@@ -69,6 +69,7 @@ var settings = slices.Concat([]setting{
 	boolean("watch_completions", "see how each RDMA request ends; each poll for completions pays for it", func(c *Config) *bool { return &c.Sidecar.Completions }),
 	boolean("watch_cuda", "see what watched processes allocate of the CUDA driver, and who opens it; false: nothing is attached to the driver", func(c *Config) *bool { return &c.Sidecar.CUDA }),
 	cudaDeny(),
+	boolean("watch_cuda_copies", "with watch_cuda: count what is copied into and out of pools by calls of the CUDA driver; each copy of a watched process pays for it", func(c *Config) *bool { return &c.Sidecar.CUDACopies }),
 	text("probe_socket", "", "socket at which to wait for a kvwitness-probe --connect that something else starts, as in a container of its own; empty: the sidecar starts it", func(c *Config) *string { return &c.Sidecar.ProbeSocket }),
 	text("node", "", "name of this node in facts; empty: its host name", func(c *Config) *string { return &c.Sidecar.Node }),
 	text("events_dir", "", "folder of the engines' sockets; empty: where engines put them by default", func(c *Config) *string { return &c.Sidecar.EventsDir }),

@@ -44,6 +44,7 @@ type Sidecar struct {
 	Completions   bool     // of RDMA requests are seen
 	CUDA          bool     // what is asked of the CUDA driver is seen
 	CUDADeny      []string // versions of it that are let alone
+	CUDACopies    bool     // and what it is asked to copy
 	ProbeSocket   string   // where a probe is waited for that something else starts; empty: it is started
 	Evidence      Evidence
 	Alerts        Alerts

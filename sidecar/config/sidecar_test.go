@@ -79,11 +79,11 @@ func TestAnEngineMayBeKnownByItsEventsOrItsLogAlone(t *testing.T) {
 // Nothing is attached to the CUDA driver unless that is asked for.
 func TestTheCUDADriverIsWatchedOnlyWhenAsked(t *testing.T) {
 	cfg, _, err := Load(Source{})
-	if s := &cfg.Sidecar; err != nil || s.CUDA || s.CUDADeny != nil {
-		t.Errorf("%v, %v, %v", s.CUDA, s.CUDADeny, err)
+	if s := &cfg.Sidecar; err != nil || s.CUDA || s.CUDADeny != nil || s.CUDACopies {
+		t.Errorf("%v, %v, %v, %v", s.CUDA, s.CUDADeny, s.CUDACopies, err)
 	}
-	cfg, _, err = Load(Source{Env: []string{"KVWITNESS_WATCH_CUDA=true", "KVWITNESS_WATCH_CUDA_DENY=550.54.15, 560.*"}})
-	if s := &cfg.Sidecar; err != nil || !s.CUDA || !reflect.DeepEqual(s.CUDADeny, []string{"550.54.15", "560.*"}) {
+	cfg, _, err = Load(Source{Env: []string{"KVWITNESS_WATCH_CUDA=true", "KVWITNESS_WATCH_CUDA_DENY=550.54.15, 560.*", "KVWITNESS_WATCH_CUDA_COPIES=true"}})
+	if s := &cfg.Sidecar; err != nil || !s.CUDA || !s.CUDACopies || !reflect.DeepEqual(s.CUDADeny, []string{"550.54.15", "560.*"}) {
 		t.Errorf("%v, %v, %v", s.CUDA, s.CUDADeny, err)
 	}
 	for _, deny := range []string{"latest", "[5]", strings.Repeat("5", maxName+1), strings.Repeat("5,", maxDeny+1)} {

@@ -138,17 +138,18 @@ func New(ctx context.Context, o Options) (*Daemon, error) {
 	d.report = report.New(o.Out)
 	m := metrics.New(d.reading)
 	d.askDriver(&o.Config.GPUs, o.Log)
+	reaching := newExtents(node)
 	judging := o.Config.Judge
 	judging.Settle, judging.Order, judging.HoldVerdicts = s.LiveSettle, inOrder, false
 	d.judge = &judge{
 		in: d.in, ledger: ledger.New(judging), settle: s.LiveSettle, log: d.report, record: d.record,
 		found: m.Found, shadow: d.shadow.Load, now: now, aside: d.aside, questions: make(chan func(*ledger.Ledger)),
-		anothers: d.anothers, opened: d.gpus.opened,
+		anothers: d.anothers, opened: func(f *lifecycle.Fact) { d.gpus.opened(f); reaching.note(f) },
 	}
 	if len(s.Watch) > 0 || s.ProbeSocket != "" {
 		d.view = &witness{
-			log: o.Log, in: d.in, node: node, rules: s.Watch, socket: s.ProbeSocket, completions: s.Completions, cuda: s.CUDA, deny: s.CUDADeny,
-			stranger: strangers(&o.Config.GPUs), followed: d.follows, paths: map[path]sight{}, peers: d.peers,
+			log: o.Log, in: d.in, node: node, rules: s.Watch, socket: s.ProbeSocket, completions: s.Completions, cuda: s.CUDA, deny: s.CUDADeny, copies: s.CUDA && s.CUDACopies,
+			stranger: strangers(&o.Config.GPUs), followed: d.follows, extent: reaching.of, paths: map[path]sight{}, peers: d.peers,
 		}
 	}
 	access, err := accessOf(d, &s.ListenFiles, token)

@@ -73,7 +73,7 @@ func (d *Daemon) reading() metrics.Reading {
 	}
 	d.kept(&r)
 	if d.view != nil {
-		r.Covered = d.view.covered()
+		r.Covered, r.Copies = d.view.covered(), d.view.copying()
 	}
 	d.peers.reading(&r)
 	d.gpus.reading(&r)

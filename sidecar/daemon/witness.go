@@ -39,11 +39,14 @@ type witness struct {
 	// cuda: what is asked of the CUDA driver too, but for drivers of a denied version.
 	cuda     bool
 	deny     []string
+	copies   bool // and what it is asked to copy
 	stranger func(process, owner uint32) bool
 	heldAt   time.Time // of the goroutine that watches
 	// followed reports whether an instance tells of its pools itself.
 	followed func(instance string) bool
-	peers    *peers // that are told of what is seen of their memory
+	// extent is how far a region of a pool reaches: see proven.Config.
+	extent func(instance string, base uint64) (bytes uint64, known bool)
+	peers  *peers // that are told of what is seen of their memory
 
 	mu    sync.Mutex
 	seen  WitnessState
@@ -110,6 +113,9 @@ type WitnessState struct {
 	Seen     proven.Stats `json:"seen"`  // of the present probe
 	// Memory that processes have of the CUDA driver, where that is watched.
 	Memory []MemoryState `json:"memory,omitempty"`
+	// Copied is what was copied by calls of the driver, by the instance whose pools it
+	// touches, where that is watched.
+	Copied map[string]proven.Copied `json:"copied,omitempty"`
 }
 
 func (w *witness) state() WitnessState {
@@ -169,7 +175,7 @@ func (w *witness) start(ctx context.Context) (running, error) {
 	if err != nil {
 		return nil, err
 	}
-	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Completions: w.completions, CUDA: w.cuda, CUDADeny: w.deny, Stderr: lines{w.log}})
+	child, err := probe.Start(ctx, probe.StartConfig{Path: path, Match: w.rules, Completions: w.completions, CUDA: w.cuda, CUDADeny: w.deny, Copies: w.copies, Stderr: lines{w.log}})
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", path, err)
 	}
@@ -185,7 +191,7 @@ func (w *witness) watch(ctx context.Context) error {
 	src := w.in.Open("", func() intake.Standing { return intake.Live })
 	defer src.Close()
 	state := proven.New(proven.Config{
-		Node: w.node, Followed: w.followed, Local: newGIDs(gidsOfNode).local, Stranger: w.stranger,
+		Node: w.node, Followed: w.followed, Extent: w.extent, Local: newGIDs(gidsOfNode).local, Stranger: w.stranger,
 		Emit: func(f *lifecycle.Fact) {
 			// What an engine that is followed says on the wire it says in its stream
 			// too, under other names; of it only what is seen is news.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kvwitness/kvwitness/sidecar/config"
+	"github.com/kvwitness/kvwitness/sidecar/metrics"
 	"github.com/kvwitness/kvwitness/sidecar/source/cuda"
 	"github.com/kvwitness/kvwitness/sidecar/source/nvml"
 	"github.com/kvwitness/kvwitness/sidecar/source/proven"
@@ -38,7 +39,22 @@ func (w *witness) holds(state *proven.State) {
 		}
 		all = append(all, m)
 	}
-	w.say(func(s *WitnessState) { s.Memory = all })
+	var copied map[string]proven.Copied
+	if w.copies {
+		copied = state.Copied()
+	}
+	w.say(func(s *WitnessState) { s.Memory, s.Copied = all, copied })
+}
+
+// copying is what processes copied; nil: nobody looks, or nothing is watched yet. A probe
+// that something else starts may be told not to look.
+func (w *witness) copying() *metrics.Copies {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen.Copied == nil || w.socket != "" && w.seen.Seen.Copies == 0 {
+		return nil
+	}
+	return &metrics.Copies{Of: w.seen.Copied, Uncounted: w.seen.Seen.Uncounted + w.seen.Seen.Probe.CopiesLost}
 }
 
 // seesMemory are the instances of which all is known that their process has of the CUDA

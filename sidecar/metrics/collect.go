@@ -60,10 +60,14 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 	e.process()
 	e.others()
 	e.gpus()
+	if r.Copies != nil {
+		e.put(copiesUncounted, float64(r.Copies.Uncounted))
+	}
 	for i := range r.Engines {
 		s := &r.Engines[i]
 		e.pages(s)
 		e.beside(s.Name)
+		e.copies(s.Name, s.Instance)
 		e.facts(s)
 		e.sight(s)
 		e.protections(s)

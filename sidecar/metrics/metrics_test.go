@@ -35,6 +35,7 @@ func full(engines int) Reading {
 	}
 	r.Serving, r.Peers = true, []peer.Status{{Name: "peer-0", Known: true}}
 	r.GPUs = gpus()
+	r.Copies = &Copies{}
 	return r
 }
 
@@ -122,7 +123,7 @@ func TestNothingThatAnEngineSaysIsALabel(t *testing.T) {
 
 // increase() misses the first event of a counter that was not there before it.
 func TestCountersAreThereFromTheStart(t *testing.T) {
-	start := series(gather(t, Reading{Engines: []follow.Status{{Name: "engine-0"}}, Serving: true, Peers: []peer.Status{{Name: "peer-0"}}, GPUs: gpus(), Limits: ledger.DefaultConfig().Limits}))
+	start := series(gather(t, Reading{Engines: []follow.Status{{Name: "engine-0"}}, Serving: true, Peers: []peer.Status{{Name: "peer-0"}}, GPUs: gpus(), Copies: &Copies{}, Limits: ledger.DefaultConfig().Limits}))
 	for name := range series(gather(t, full(1))) {
 		counts := slices.ContainsFunc(All, func(d *Def) bool {
 			return d.Type == prometheus.CounterValue && (name == d.Name || strings.HasPrefix(name, d.Name+"["))

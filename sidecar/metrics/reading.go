@@ -47,7 +47,8 @@ type Reading struct {
 	Peers      []peer.Status
 	Serving    bool // peers are
 	Served     peer.Served
-	GPUs       *GPUs // nil: nobody asks
+	GPUs       *GPUs   // nil: nobody asks
+	Copies     *Copies // nil: nobody looks
 	Shadow     bool
 	ReloadOK   bool
 	ReloadAt   time.Time

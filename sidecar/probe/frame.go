@@ -22,7 +22,7 @@ import (
 )
 
 // Version of what is said; both sides come from one build.
-const Version = 3
+const Version = 4
 
 // MaxFrame is the longest payload of a frame, in bytes.
 const MaxFrame = 32 << 10

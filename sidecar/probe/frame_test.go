@@ -23,7 +23,7 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	w := NewWriter(&b)
 	must(t, w.Hello())
 	seen := Seen{T: 5, PID: 7, Ended: true, Rule: "exe=x"}
-	mark := Mark{T: -1, Counted: -2, Counts: Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}}
+	mark := Mark{T: -1, Counted: -2, Counts: Counts{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}}
 	must(t, w.Frame(Process, seen.Append(nil)))
 	must(t, w.Frame(Progress, mark.Append(nil)))
 	attached := Attached{T: 6, PID: 7, Seen: true, Ends: true, UCX: true, Context: 8, Reason: "none"}

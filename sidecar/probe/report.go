@@ -17,6 +17,7 @@ type Counts struct {
 	VerbsSent, VerbsLost                     uint64
 	VerbsUntold                              uint64 // of VerbsLost: about what lasts: contexts, queue pairs, endpoints, registrations
 	CUDASent, CUDALost                       uint64
+	CopiesLost                               uint64 // by calls of the CUDA driver: these are not in CUDALost
 }
 
 // Mark says how far the probe has come: every record of before T was handed on
@@ -32,7 +33,7 @@ type Mark struct {
 func (m *Mark) fields() []*uint64 {
 	return []*uint64{
 		&m.TransferSent, &m.TransferLost, &m.TransferFull, &m.ControlSent, &m.ControlLost, &m.ControlFull, &m.ControlCut, &m.Refused,
-		&m.VerbsSent, &m.VerbsLost, &m.VerbsUntold, &m.CUDASent, &m.CUDALost,
+		&m.VerbsSent, &m.VerbsLost, &m.VerbsUntold, &m.CUDASent, &m.CUDALost, &m.CopiesLost,
 	}
 }
 

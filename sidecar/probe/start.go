@@ -38,6 +38,8 @@ type StartConfig struct {
 	// drivers whose version matches a pattern of CUDADeny.
 	CUDA     bool
 	CUDADeny []string
+	// Copies by calls of the CUDA driver too, where that is seen.
+	Copies bool
 	// Stderr takes what the probe complains of; nil: nobody reads it.
 	Stderr io.Writer
 	// Attr is how the process is to be started; nil: as this one is.
@@ -71,6 +73,9 @@ func Start(ctx context.Context, c StartConfig) (*Child, error) {
 		args = append(args, "--cuda")
 		for _, version := range c.CUDADeny {
 			args = append(args, "--cuda-deny", version)
+		}
+		if c.Copies {
+			args = append(args, "--cuda-copies")
 		}
 	}
 	cmd := exec.CommandContext(ctx, c.Path, args...)

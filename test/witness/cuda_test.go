@@ -107,6 +107,43 @@ func TestPoolsAreComparedWithWhatTheDriverGaveTheirProcess(t *testing.T) {
 	})
 }
 
+// Promise: what an engine's process copies into, out of and within its pool is counted to
+// the byte where that is asked for, and accuses nobody.
+func TestCopiesThatTouchAPoolAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	must(t, cuda.Build(dir))
+	w := watchWith(t, probe.StartConfig{Match: []string{"command=cuda_peer.py"}, CUDA: true, Copies: true}, proven.Config{
+		Known: func(string) proven.Layout { return proven.Layout{Pages: cudaPages, PageTokens: 16} },
+	})
+	cudaHalf(t, dir) // by which the probe meets the driver
+	w.await("the driver is attached to", func() bool { return strings.Contains(strings.Join(w.problems, ""), "before the witness was there") })
+	prefill, decode := cudaHalf(t, dir), cudaHalf(t, dir)
+	const pool = 2 * cudaPages * cudaStride
+	base := decode.do("alloc", map[string]any{"bytes": pool}).Address
+	elsewhere := decode.do("alloc", map[string]any{"bytes": pool}).Address
+	name := registered(prefill, decode, base)
+	w.await("the pool is met", func() bool { _, met := w.state.Copied()[name]; return met })
+	before := proven.Copied{}
+	for copies := uint64(1); before.Into == 0; copies++ {
+		decode.do("copy", map[string]any{"to": base, "from": elsewhere, "bytes": 7})
+		w.await("each copy", func() bool { return w.state.Stats().Copies == copies })
+		w.look(func() bool { before = w.state.Copied()[name]; return true })
+	}
+	for range 10 {
+		decode.do("copy", map[string]any{"to": base, "from": elsewhere, "bytes": 100})
+		decode.do("copy", map[string]any{"to": elsewhere, "from": base + pool - 100, "bytes": 200})
+		decode.do("copy", map[string]any{"to": base, "from": base + cudaStride, "bytes": 3})
+	}
+	want := proven.Copied{Into: before.Into + 1000, OutOf: before.OutOf + 1000, Within: before.Within + 30}
+	w.await(fmt.Sprintf("%+v", want), func() bool { return w.state.Copied()[name] == want })
+	w.look(func() bool {
+		if s := w.state.Stats(); len(w.findings) > 0 || s.Probe.CopiesLost > 0 {
+			t.Errorf("found %+v; %d copies lost", w.findings, s.Probe.CopiesLost)
+		}
+		return true
+	})
+}
+
 // Promise: a whole sidecar that is asked to shows what each watched process holds, to the
 // byte, and of which not all is known, with the reason.
 func TestAWholeSidecarShowsWhatProcessesHold(t *testing.T) {

@@ -158,6 +158,9 @@ func (b *Books) Take(r *Record) (opened *Opened) {
 	if p == nil {
 		return opened
 	}
+	if r.Copies() {
+		return nil
+	}
 	p.account.Calls++
 	if r.Flags != 0 {
 		p.blind("its memory could not be read")

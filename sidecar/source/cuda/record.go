@@ -57,6 +57,9 @@ const (
 	ContextRetain                  // a reference on the primary context of a device
 	ContextRelease                 // the last one ends it
 	Unfollowed                     // memory came or went in a way that is not followed
+	Copy                           // of memory: to Base, from Other; not taken in by Books, see Copies
+	CopyPeer                       // the same between contexts
+	CopyUnfollowed                 // a copy of which it is not followed what it copies
 	Unknown                        // a call that ended without having been seen to begin
 	endKind
 )
@@ -89,7 +92,7 @@ type Record struct {
 	Bytes   uint64
 	// Other is of Map the handle, of Retain the address, of Create where the memory is
 	// (see OnDevice), of Open the address in its owner, of Import and ImportPool the T of
-	// its owner's Lend or LendPool.
+	// its owner's Lend or LendPool, of Copy and CopyPeer the source.
 	Other uint64
 }
 

@@ -25,6 +25,10 @@ func (s *State) cuda(b []byte) {
 		s.stats.Malformed++
 		return
 	}
+	if r.Copies() {
+		s.copy(&r)
+		return
+	}
 	s.stats.CUDACalls++
 	if o := s.books.Take(&r); o != nil {
 		s.opened(o)

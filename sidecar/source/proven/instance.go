@@ -20,9 +20,11 @@ type instance struct {
 	process uint32     // 0: not known
 	pools   []pool     // as registered
 	opened  bool
-	given   bool             // it was looked whether they are of what the CUDA driver gave
-	staged  bool             // what is written goes by a staging buffer
-	spans   []span           // the memory of its pools, in order
+	given   bool   // it was looked whether they are of what the CUDA driver gave
+	staged  bool   // what is written goes by a staging buffer
+	spans   []span // the memory of its pools, in order
+	exact   []span // the same, where it is known to its end; nil: it is not looked yet, or not known
+	copied  Copied
 	links   map[string]*link // to it, by the peer that writes
 	out     map[string]*link // from it, by the instance that it writes to
 }

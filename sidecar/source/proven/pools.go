@@ -32,7 +32,7 @@ func (s *State) registered(i, peer *instance, pools []pool, staged bool) {
 		return
 	}
 	s.closePools(i)
-	i.pools, i.opened, i.given, i.spans = pools, true, false, spansOf(pools)
+	i.pools, i.opened, i.given, i.spans, i.exact = pools, true, false, spansOf(pools), nil
 	defer s.poolsGiven(i)
 	if s.cfg.Followed(i.name) {
 		return
@@ -57,7 +57,7 @@ func (s *State) closePools(i *instance) {
 			s.emit(&lifecycle.Fact{Inst: i.name, Src: lifecycle.Wire, Ev: lifecycle.PoolClosed, Pool: p.name})
 		}
 	}
-	i.pools, i.opened, i.spans = nil, false, nil
+	i.pools, i.opened, i.spans, i.exact = nil, false, nil, nil
 	for _, name := range peers(i) {
 		for w := range numWays {
 			if l := i.links[name]; l.ways[w].covered {

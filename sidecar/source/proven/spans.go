@@ -9,7 +9,7 @@ import (
 // span is memory of an instance's pools: regions that touch are one.
 type span struct{ lo, hi uint64 }
 
-func spansOf(pools []pool) (out []span) {
+func spansOf(pools []pool) []span {
 	var all []span
 	for n := range pools {
 		p := &pools[n]
@@ -17,6 +17,11 @@ func spansOf(pools []pool) (out []span) {
 			all = append(all, span{r.Base, r.Base + r.Stride*uint64(p.Pages)})
 		}
 	}
+	return merged(all)
+}
+
+// merged are some spans in order, those that touch as one.
+func merged(all []span) (out []span) {
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	for _, a := range all {
 		if n := len(out); n > 0 && a.lo <= out[n-1].hi {
@@ -38,13 +43,17 @@ func (i *instance) holds(address, bytes uint64) bool {
 // within calls each with the parts of some bytes that lie in the instance's pools,
 // and reports whether there are any.
 func (i *instance) within(address, bytes uint64, each func(lo, hi uint64)) bool {
+	return within(i.spans, address, bytes, each)
+}
+
+func within(spans []span, address, bytes uint64, each func(lo, hi uint64)) bool {
 	end := address + bytes
 	if end < address {
 		end = ^uint64(0)
 	}
-	first := sort.Search(len(i.spans), func(n int) bool { return i.spans[n].hi > address })
+	first := sort.Search(len(spans), func(n int) bool { return spans[n].hi > address })
 	found := false
-	for _, s := range i.spans[first:] {
+	for _, s := range spans[first:] {
 		if s.lo >= end {
 			break
 		}

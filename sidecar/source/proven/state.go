@@ -47,6 +47,9 @@ type Config struct {
 	// Followed reports whether an instance tells of its own pools, so that the
 	// wire need not; nil: none does.
 	Followed func(inst string) bool
+	// Extent is how many bytes the region of an instance's pool takes that begins at an
+	// address, as it says itself; nil: that is not known of any.
+	Extent func(inst string, base uint64) (bytes uint64, known bool)
 	// Local reports whether an address that an RDMA device goes by is of this node;
 	// nil: only loopback is.
 	Local verbs.Local
@@ -76,6 +79,8 @@ type Stats struct {
 	Posted     uint64 // RDMA requests, and puts and gets of UCX
 	Placed     uint64 // extents of these, in a pool
 	CUDACalls  uint64 // of the CUDA driver's memory
+	Copies     uint64 // by calls of the CUDA driver
+	Uncounted  uint64 // of those, by functions that are not followed, or of pools whose size is not known
 	Facts      uint64
 	Forgotten  uint64 // beyond a limit
 	LostRecord uint64 // records for which a ring had no room
@@ -105,6 +110,7 @@ type State struct {
 	paths     *verbs.Paths
 	ucx       *ucp.Paths
 	books     *cuda.Books
+	copies    cuda.Copies
 	looked    map[memoryAt]uint64   // how much from its address on the CUDA driver had given
 	watched   map[uint32]bool       // processes
 	distrust  int                   // marks for which a loss of calls of the CUDA driver holds
@@ -131,6 +137,9 @@ func New(cfg Config) *State {
 	}
 	if cfg.Followed == nil {
 		cfg.Followed = func(string) bool { return false }
+	}
+	if cfg.Extent == nil {
+		cfg.Extent = func(string, uint64) (uint64, bool) { return 0, false }
 	}
 	if cfg.Problem == nil {
 		cfg.Problem = func(string) {}

@@ -32,6 +32,9 @@ struct shared {
 	each(cuIpcGetMemHandle, (struct shared *, address)) each(cuIpcOpenMemHandle_v2, (address *, struct shared, unsigned)) \
 	each(cuMemExportToShareableHandle, (void *, address, int, address)) each(cuMemImportFromShareableHandle, (address *, void *, int)) \
 	each(cuMemPoolExportToShareableHandle, (void *, address, int, address)) \
+	each(cuMemcpyDtoD_v2, (address, address, size_t)) \
+	each(cuMemcpyDtoDAsync_v2, (address, address, size_t, void *)) each(cuMemcpyHtoDAsync_v2, (address, const void *, size_t, void *)) \
+	each(cuMemcpyPeerAsync, (address, void *, address, void *, size_t, void *)) each(cuMemcpy2D_v2, (const void *)) \
 	each(cuMemPoolImportFromShareableHandle, (address *, void *, int, address)) each(cuIpcCloseMemHandle, (address)) each(cuDevicePrimaryCtxRetain, (void **, int))                 \
 	each(cuDevicePrimaryCtxRelease_v2, (int)) each(cuCtxDestroy_v2, (void *)) each(stub_retain, (address)) \
 	each(cuGetProcAddress_v2, (const char *, void **, int, address, int *))
@@ -304,6 +307,30 @@ static int lending(const char *line)
 	return 1;
 }
 
+static int copying(const char *line)
+{
+	unsigned long long to = 0, from = 0, bytes = 0;
+
+	if (sscanf(line, "copies %llu", &bytes) == 1) /* so many, as an engine makes them */
+		for (; bytes > 0; bytes--)
+			must(!fcuMemcpyDtoD_v2(1 << 20, 2 << 20, 4096), "cuMemcpyDtoD");
+	else if (sscanf(line, "copy %llu %llu %llu", &to, &from, &bytes) == 3)
+		must(!fcuMemcpyDtoD_v2(to, from, bytes), "cuMemcpyDtoD");
+	else if (sscanf(line, "copy-async %llu %llu %llu", &to, &from, &bytes) == 3)
+		must(!fcuMemcpyDtoDAsync_v2(to, from, bytes, NULL), "cuMemcpyDtoDAsync");
+	else if (sscanf(line, "copy-in %llu %llu %llu", &to, &from, &bytes) == 3)
+		must(!fcuMemcpyHtoDAsync_v2(to, (void *)(uintptr_t)from, bytes, NULL), "cuMemcpyHtoDAsync");
+	else if (sscanf(line, "copy-peer %llu %llu %llu", &to, &from, &bytes) == 3)
+		must(!fcuMemcpyPeerAsync(to, &lives, from, &calls, bytes, NULL), "cuMemcpyPeerAsync");
+	else if (!strncmp(line, "copy-2d", 7))
+		must(!fcuMemcpy2D_v2(&lives), "cuMemcpy2D");
+	else if (!strncmp(line, "copy-wrong", 10))
+		must(fcuMemcpyDtoD_v2(1, 1, 0) != 0, "cuMemcpyDtoD of nothing");
+	else
+		return 0;
+	return 1;
+}
+
 static int command(const char *line)
 {
 	unsigned long long a = 0, b = 0;
@@ -355,7 +382,7 @@ static int command(const char *line)
 	else if (!strncmp(line, "destroy", 7))
 		must(!fcuCtxDestroy_v2(&lives), "cuCtxDestroy");
 	else
-		return lending(line);
+		return lending(line) || copying(line);
 	return 1;
 }
 

@@ -183,6 +183,16 @@ result cuMemImportFromShareableHandle(address *handle, void *shared, int type) {
 result cuMemPoolExportToShareableHandle(void *shared, address pool, int type, address flags) { return share(shared, pool, type); }
 result cuMemPoolImportFromShareableHandle(address *pool, void *shared, int type, address flags) { return import(pool, shared, type); }
 
+/* Copies, of what is not there; some by others. */
+result cuMemcpy(address to, address from, size_t bytes) { return to && from && bytes ? SUCCESS : INVALID; }
+result cuMemcpyAsync(address to, address from, size_t bytes, void *stream) { return after(cuMemcpy(to, from, bytes)); }
+result cuMemcpyDtoD_v2(address to, address from, size_t bytes) { return to && from && bytes ? SUCCESS : INVALID; }
+result cuMemcpyDtoDAsync_v2(address to, address from, size_t bytes, void *stream) { return cuMemcpyAsync(to, from, bytes, stream); }
+result cuMemcpyDtoDAsync_v2_ptsz(address, address, size_t, void *) __attribute__((alias("cuMemcpyDtoDAsync_v2")));
+result cuMemcpyHtoDAsync_v2(address to, const void *from, size_t bytes, void *stream) { return cuMemcpyDtoD_v2(to, (address)(uintptr_t)from, bytes); }
+result cuMemcpyPeerAsync(address to, void *of, address from, void *its, size_t bytes, void *stream) { return to && from && bytes ? SUCCESS : INVALID; }
+result cuMemcpy2D_v2(const void *what) { return what ? SUCCESS : INVALID; }
+
 result cuDevicePrimaryCtxRetain(void **context, int device)
 {
 	*context = &lock;

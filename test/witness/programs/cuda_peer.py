@@ -3,7 +3,7 @@
 Knows nothing of kvwitness. {"op": "load", "path"} loads a libcuda; {"op": "alloc",
 "bytes"} allocates; {"op": "lend", "address"} gives the handle (hex) by which another
 process opens memory; {"op": "share", "bytes"} creates memory and gives the descriptor by
-which another process imports it; and what messages.py knows.
+which another process imports it; {"op": "copy", "to", "from", "bytes"} copies; and what messages.py knows.
 """
 
 import ctypes
@@ -35,6 +35,10 @@ class Peer(messages.Messages):
         code = self.driver.cuMemCreate(ctypes.byref(handle), ctypes.c_size_t(q["bytes"]), on_device, ctypes.c_uint64(0))
         code = code or self.driver.cuMemExportToShareableHandle(ctypes.byref(fd), handle, 1, ctypes.c_uint64(0))
         return {"code": code, "address": fd.value}
+
+    def copy(self, q):
+        args = [ctypes.c_uint64(q["to"]), ctypes.c_uint64(q["from"]), ctypes.c_size_t(q["bytes"]), None]
+        return {"code": self.driver.cuMemcpyDtoDAsync_v2(*args)}
 
 
 messages.serve(Peer())
