@@ -36,7 +36,7 @@ func Accept(ctx context.Context, path string) (conn *net.UnixConn, err error) {
 	defer l.Close()
 	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
 	if err := os.Chmod(path, socketMode); err != nil {
-		return nil, fmt.Errorf("wait for a helper: %w", err)
+		return nil, fmt.Errorf("wait for a helper: %w", errors.Join(err, ctx.Err())) // closed by then, it is no file any more
 	}
 	c, err := l.Accept()
 	if err != nil {
