@@ -44,4 +44,14 @@ var nodeGPUs = []row{{"GPUs", []panel{
 			{expr: `max by (engine, which) (kvwitness_context_tokens{` + ofNodeEngine + `})`, legend: "{{engine}} context, {{which}}"},
 		},
 	},
+	{
+		shape: graph, title: "Copied by the driver, into and out of pools", unit: "Bps", width: 16, height: 7,
+		about: "Where watch_cuda_copies is on: at least so much. Engines copy pages themselves, to offload and to reload them: it is told and not judged.",
+		asks:  []ask{{expr: `sum by (engine, direction) (` + per("pool_copied_bytes_total", ofNodeEngine) + `)`, legend: "{{engine}} {{direction}}"}},
+	},
+	{
+		shape: graph, title: "Copies that are not counted", unit: "cps", width: 8, height: 7,
+		about: "For which there was no room, whose function is not followed, or of a pool whose size is not known.",
+		asks:  []ask{{expr: `sum(` + per("cuda_copies_uncounted_total", ofNode) + `)`, legend: "copies"}},
+	},
 }}}
