@@ -95,6 +95,9 @@ func (e *encoder) tell(ev *event) {
 			e.decideNow()
 		}
 	}
+	if ev.kind == pause {
+		return
+	}
 	e.at = ev.at
 	switch ev.kind {
 	case poolOpened:

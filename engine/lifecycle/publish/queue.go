@@ -42,6 +42,7 @@ const (
 	protection
 	contentDigest
 	afterRelease // the scheduler said that DrainBeforeRelease ran
+	pause        // and that it has no more to say for now
 )
 
 // part is a stretch of one of a queue's lists.
@@ -94,6 +95,7 @@ type queue struct {
 	urged  bool // wake was rung, and what is queued not taken yet
 	closed bool
 	total  uint64 // events accepted
+	last   kind   // of the latest of them
 	lost   uint64 // events that did not fit, or came after the end
 }
 
@@ -109,8 +111,7 @@ func (q *queue) put(e *event, pages, to []kvcache.Run, keys []kvcache.Key) {
 		e.runs, e.to = q.keepRuns(pages), q.keepRuns(to)
 		e.keys = part{len(q.in.keys), len(keys)}
 		q.in.keys = append(q.in.keys, keys...)
-		q.in.list = append(q.in.list, *e)
-		q.total++
+		q.add(e)
 	}
 	ring := q.rings()
 	q.mu.Unlock()
@@ -132,14 +133,18 @@ func (q *queue) putPages(e *event, pages []kvcache.PageID) {
 			q.in.runs = append(q.in.runs, lifecycle.Run{First: uint32(p), Count: 1})
 		}
 		e.runs.n = len(q.in.runs) - e.runs.at
-		q.in.list = append(q.in.list, *e)
-		q.total++
+		q.add(e)
 	}
 	ring := q.rings()
 	q.mu.Unlock()
 	if ring {
 		q.ring()
 	}
+}
+
+func (q *queue) add(e *event) {
+	q.in.list = append(q.in.list, *e)
+	q.total, q.last = q.total+1, e.kind
 }
 
 // fits reports whether an event may be queued, and counts it if not.
@@ -178,9 +183,13 @@ func (q *queue) rings() bool {
 	return false
 }
 
-// urge wakes the reader for what is queued, if nobody has yet.
+// urge wakes the reader for what is queued, if nobody has yet. Pages that were released
+// last wait for a drain, or not: had they to, that would have been said.
 func (q *queue) urge() {
 	q.mu.Lock()
+	if q.last == pagesReleased && !q.closed && q.in.lost == 0 && len(q.in.list) < q.maxEvents {
+		q.add(&event{kind: pause})
+	}
 	ring := !q.urged && (len(q.in.list) > 0 || q.in.lost > 0)
 	if ring {
 		q.urged, q.asleep = true, false

@@ -93,7 +93,8 @@ func (t *Teller) PoolEvents(name string, spec lifecycle.PoolSpec) (*Pool, error)
 	return p, nil
 }
 
-// Flush has what was told so far sent at once. Who pauses should call it: the
+// Flush has what was told so far sent at once. Who pauses should call it, when what it
+// does has been told to its end (a release, and whether it waits for a drain): the
 // goroutine that tells then runs while the caller waits, where it would otherwise
 // have its turn when a processor is free, and a computation leaves none for long.
 func (t *Teller) Flush() { t.q.urge() }
