@@ -93,9 +93,16 @@ func (l *Ledger) arrived(c *call, from *instance, st *stretch, lo, hi uint64) {
 	}
 }
 
+// hit is a piece of what bytes_moved says: bytes [lo, hi) of a page in a region.
+type hit struct {
+	st     *stretch
+	lo, hi uint64
+}
+
 // pageHit books bytes [lo, hi) of one page in one region.
 func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi uint64) {
 	pl := st.pool
+	c.hit = hit{st, lo, hi}
 	a := l.whoseWrite(c, from, pl, at)
 	if a == 0 {
 		return
@@ -114,6 +121,7 @@ func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi
 	default:
 		l.completes(pl, at, l.of(rec), n)
 		l.cover(pl, a, st, lo, hi, false)
+		l.unpost(pl, a, st, lo, hi)
 	}
 	l.complete(pl, at)
 }
@@ -300,7 +308,37 @@ func (l *Ledger) patched(pl *pool, p *page, region int) bool {
 	return reach >= pl.each[region]
 }
 
-// promote lets what was posted count once its transfer completed ok.
+// landed is for the end of a write that was posted, and counted when its transfer
+// completed ok: it landed between the two, whatever became of the page since, so
+// that its end says nothing anew.
+func (l *Ledger) landed(c *call, from *instance, at uint32) (was bool) {
+	if c.f.Outcome == lifecycle.Posted {
+		return false
+	}
+	pl := c.hit.st.pool
+	for a := pl.pages[at].act; a != 0; a = pl.acts[a].next {
+		t := l.of(&pl.acts[a])
+		ofIt := t.outcome == lifecycle.OK && (t.send == from || c.f.From == "") && (c.f.Xfer == "" || t.xfer == c.f.Xfer)
+		if !pl.acts[a].source && ofIt && pl.isPosted(a, &c.hit) {
+			l.unpost(pl, a, c.hit.st, c.hit.lo, c.hit.hi)
+			was = true
+		}
+	}
+	return was
+}
+
+// isPosted reports whether all these bytes of a page were posted and not seen to end.
+func (pl *pool) isPosted(a uint32, h *hit) bool {
+	if bit := h.st.bit; pl.postedBits(a)[bit/64]>>(bit%64)&1 == 1 {
+		return true
+	}
+	return pl.acts[a].pieces && slices.ContainsFunc(pl.frags[a], func(g frag) bool {
+		return g.posted && int(g.region) == h.st.bit && g.lo <= h.lo && h.hi <= g.hi
+	})
+}
+
+// promote lets what was posted count once its transfer completed ok. That it was
+// posted stays known until it is seen to end.
 func (l *Ledger) promote(t *transfer) {
 	t.posted = 0
 	l.doubtsCameTrue(t)
@@ -326,10 +364,15 @@ func (l *Ledger) promotePage(pl *pool, at uint32, t *transfer) {
 		ok, posted := pl.okBits(a), pl.postedBits(a)
 		for i := range ok {
 			ok[i] |= posted[i]
-			posted[i] = 0
 		}
-		for i := range pl.frags[a] {
-			pl.frags[a][i].posted = false
+		if !rec.pieces {
+			continue
+		}
+		for _, g := range slices.Clone(pl.frags[a]) {
+			if g.posted {
+				g.posted = false
+				l.addFrag(pl, a, g)
+			}
 		}
 	}
 	l.complete(pl, at)

@@ -235,6 +235,7 @@ type call struct {
 	void bool // it names what is not there
 
 	misnames bool // a page that is not its request's
+	hit      hit  // of bytes_moved: what is booked now
 }
 
 // check asks every rule that a fact can break. It changes nothing.

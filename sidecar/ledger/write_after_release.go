@@ -9,8 +9,8 @@ import (
 // it had ended. The request is that of the transfer; whoever holds the page
 // now is its victim. (A claimed write of this kind is found in strangeWrite.)
 func (l *Ledger) writeAfterRelease(c *call, rec *activity, pl *pool, at uint32, p *page) {
-	if c.f.Outcome == lifecycle.Errored || pl.mute(p) {
-		return // nothing landed, or on a page of which nothing is known
+	if c.f.Outcome == lifecycle.Errored || pl.mute(p) || l.landed(c, l.of(rec).send, at) {
+		return // nothing landed, or on a page of which nothing is known, or before
 	}
 	seen := "a write of its transfer landed after the page was released"
 	if rec.born != p.born {

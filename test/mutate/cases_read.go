@@ -157,8 +157,8 @@ var casesRead = []mutant{
 	{
 		rule: "case-10", clause: "write-on-unknown", file: "write_after_release.go",
 		off: "bytes on an unknown page say nothing of whose they look",
-		old: `c.f.Outcome == lifecycle.Errored || pl.mute(p) {`,
-		new: `c.f.Outcome == lifecycle.Errored {`,
+		old: `c.f.Outcome == lifecycle.Errored || pl.mute(p) ||`,
+		new: `c.f.Outcome == lifecycle.Errored ||`,
 	},
 	{
 		rule: "case-10", clause: "told-early", file: "handoff.go",

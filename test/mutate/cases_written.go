@@ -36,6 +36,19 @@ var casesWritten = []mutant{
 		new: `ok = pl.okBits(a)[word]`,
 	},
 	{
+		rule: "case-01", clause: "seen-to-end", file: "write_after_release.go",
+		off: "a write that counted when its transfer completed lands no more when it is seen to end",
+		old: ` || l.landed(c, l.of(rec).send, at) {`,
+		new: ` {`,
+	},
+	{
+		rule: "case-01", clause: "ends-once", file: "coverage.go",
+		off: "and it ends once",
+		old: `			l.unpost(pl, a, c.hit.st, c.hit.lo, c.hit.hi)
+`,
+		new: ``,
+	},
+	{
 		rule: "case-01", clause: "several-pieces", file: "coverage.go",
 		off: "or each a piece of a region",
 		old: `		for _, g := range pl.frags[a] {
@@ -125,8 +138,19 @@ var casesWritten = []mutant{
 		rule: "case-01", clause: "posted-error", file: "coverage.go",
 		off: "a posted write that ends with an error counts no more",
 		old: `		l.unpost(pl, a, st, lo, hi)
+		return
 `,
-		new: ``,
+		new: `		return
+`,
+	},
+	{
+		rule: "case-01", clause: "ended-in-time", file: "coverage.go",
+		off: "what was seen to end before its transfer has ended",
+		old: `		l.cover(pl, a, st, lo, hi, false)
+		l.unpost(pl, a, st, lo, hi)
+`,
+		new: `		l.cover(pl, a, st, lo, hi, false)
+`,
 	},
 	{
 		rule: "case-01", clause: "error", file: "coverage.go",

@@ -40,6 +40,14 @@ func (s spans) holes(from, to uint64) (holes spans) {
 	return holes.with(from, to)
 }
 
+// without is s less the numbers from `from` to to-1.
+func (s spans) without(from, to uint64) (rest spans) {
+	for _, x := range s {
+		rest = rest.with(x.from, min(x.to, from)).with(max(x.from, to), x.to)
+	}
+	return rest
+}
+
 func (s spans) covers(from, to uint64) bool { return len(s.holes(from, to)) == 0 }
 
 func (s spans) size() (n uint64) {

@@ -20,6 +20,7 @@ type post struct {
 	parts  []part
 	source *charges // what its source means
 	known  spans    // the addresses of which it is known whether they landed
+	landed spans    // those where it filled something by the completion of the transfer alone
 }
 
 // part is what one piece of a write means: it fills a page, or it is charged.
@@ -145,8 +146,37 @@ func (o *oracle) land(t *transfer) {
 			c.merge(p.source)
 		}
 		o.say(c)
+		for _, x := range p.parts {
+			for _, s := range p.known.holes(x.piece.addr, x.piece.addr+x.piece.to-x.piece.from) {
+				if x.fills {
+					p.landed = p.landed.with(s.from, s.to)
+				}
+			}
+		}
 		p.known = p.known.with(p.fact.Addr, p.fact.Addr+p.fact.Bytes)
 	}
+}
+
+// hasLanded: the write was posted by a transfer that completed since, so it landed
+// before that; only its end is seen now (R18). It ends once.
+func (o *oracle) hasLanded(f *lifecycle.Fact, p piece) (was bool) {
+	if f.Outcome == lifecycle.Posted {
+		return false
+	}
+	from, to := p.addr, p.addr+p.to-p.from
+	for _, t := range o.between(f.Inst, f.From) {
+		if f.Xfer != "" && t.xfer != f.Xfer {
+			continue
+		}
+		for _, x := range t.posted {
+			if !x.landed.covers(from, to) {
+				continue
+			}
+			was = true
+			x.landed = x.landed.without(from, to)
+		}
+	}
+	return was
 }
 
 // settlePosts: of some addresses that were posted before it is now seen that
@@ -413,7 +443,9 @@ func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
 	case !pg.gen.over && (named == pg.gen || own):
 		x.fills, x.gen = true, pg.gen
 	case named != nil || pg.wasOf(r):
-		o.lateBytes(f, pg, w.t, x.charges)
+		if !o.hasLanded(f, x.piece) {
+			o.lateBytes(f, pg, w.t, x.charges)
+		}
 	default:
 		o.foreignBytes(f, pg, w, x.charges)
 	}

@@ -118,6 +118,9 @@ func (t *transfer) write(e extent) {
 		t.see(e, lifecycle.Posted)
 		s.hard(1, "bytes seen when posted")
 		if s.chance(0.5) {
+			if t.xferOnByte && !t.fromAddr && s.xferUnique && t.rcv.in.pool(t.pool).staging == 0 && s.chance(0.5) {
+				t.unended = append(t.unended, e)
+			}
 			return
 		}
 	}
@@ -126,6 +129,17 @@ func (t *transfer) write(e extent) {
 		t.see(e, lifecycle.OK)
 		s.hard(1, "the same bytes twice")
 	}
+}
+
+// endLate makes writes be seen to end when their transfer is long over: the sender looks
+// at its queue when the receiver has been told already.
+func (t *transfer) endLate() {
+	s := t.r.s
+	for _, e := range t.unended {
+		s.hard(1, "a write that was seen to end after its transfer")
+		s.spawn(s.now+s.between(2*hop, 25*ms), func(*proc) { t.see(e, lifecycle.OK) })
+	}
+	t.unended = nil
 }
 
 // see tells what a sidecar saw of a write: the sender's for a push, the

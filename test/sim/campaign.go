@@ -158,6 +158,8 @@ func (m Mix) inReach(f *Fault) Mix {
 		m.Reject, m.Abort = 0.4, 0.4
 	case finding.EarlyRelease:
 		m.Abort = 0.6
+	case finding.WriteAfterRelease:
+		m.Posted = 0 // it would look like the end of what was posted before
 	case finding.ForeignPage:
 		m.Scratch = 0 // a page that is handed out for nobody accuses nobody
 	case finding.PoolImbalance:

@@ -22,6 +22,7 @@ type transfer struct {
 	fromAddr   bool
 	noFrom     bool
 	posted     bool
+	unended    []extent // that were posted, and are seen to end after the transfer
 	acts       []func() // what is still to be done, in order
 	named      bool     // by the receiver
 	sent       bool     // started by the sender
@@ -244,6 +245,9 @@ func (t *transfer) drained() {
 		if t.ok {
 			t.rcv.mark(t.rcv.in.pool(t.pool), t.dst, lifecycle.ByTransfer)
 		}
+	}
+	if t.ok {
+		t.endLate()
 	}
 	if t.sent && !t.snd.in.silent {
 		t.snd.hold(t.snd.in.pool(t.pool), t.src, -1)
