@@ -57,9 +57,10 @@ func seesUntil(t *testing.T, signal syscall.Signal) {
 	k := newPair(t)
 	s := sidecar(t, k.engines(), append([]string{"--watch", "exe=" + engine}, Unhurried...)...)
 	var o outside
-	watching := func(starts uint64) func() bool {
-		return func() bool {
-			return s.Get("/api/v1/state", &o) == nil && o.Outside.Watching && o.Outside.Starts == starts
+	watched := func(starts uint64) {
+		t.Helper()
+		if err := s.AwaitProbe(starts); err != nil {
+			t.Fatal(err)
 		}
 	}
 	await := func(what string, done func() bool) {
@@ -85,7 +86,7 @@ func seesUntil(t *testing.T, signal syscall.Signal) {
 	}
 	again := func() { k.proc["decode"].Kill(); k.start("decode") }
 
-	await("a probe", watching(1))
+	watched(1)
 	again()
 	await("a clean handoff", func() bool { ask(); return last().Said.Verdict == "clean" })
 	if !covered() {
@@ -97,7 +98,7 @@ func seesUntil(t *testing.T, signal syscall.Signal) {
 	for range 3 {
 		ask() // which nobody sees
 	}
-	await("another probe", watching(2))
+	watched(2)
 	before := last().ID
 	await("a verdict without a view", func() bool { ask(); return last().ID > before })
 	if v := last(); v.Said.Verdict != "unwitnessed" || covered() {

@@ -186,6 +186,24 @@ func (s *Sidecar) AwaitSight() error {
 	return nil
 }
 
+// AwaitProbe waits until it watches from outside, by the probe that it started as that
+// many.
+func (s *Sidecar) AwaitProbe(starts uint64) error {
+	var o struct {
+		Outside struct {
+			Watching bool
+			Starts   uint64
+		}
+	}
+	err := Await("a probe", func() bool {
+		return s.Get("/api/v1/state", &o) == nil && o.Outside.Watching && o.Outside.Starts == starts
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %+v: %s", err, o, s.Notes())
+	}
+	return nil
+}
+
 // Body is the answer to a path.
 func (s *Sidecar) Body(path string) ([]byte, error) {
 	resp, err := http.Get(s.Said["url"] + path)

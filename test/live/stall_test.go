@@ -16,6 +16,9 @@ import (
 func TestWhoStandsStillIsAccusedOfNothing(t *testing.T) {
 	k := newPair(t)
 	s := sidecar(t, k.engines(), "--watch", "exe="+engine)
+	if err := s.AwaitProbe(1); err != nil {
+		t.Fatal(err)
+	}
 	k.proc["decode"].Kill() // it registers again, before a witness
 	k.start("decode")
 	n := 0
