@@ -15,7 +15,7 @@
 // is live has reached its last fact, or the present less the delay with which
 // its facts are expected, whichever is later: an engine tells in turns of some
 // milliseconds, and one that says nothing has nothing to say. Expected is half as
-// much again as the longest delay of late, and twice what the caller itself has
+// much again as the longest delay of late, and what the caller itself has
 // overslept: on a node that is short of processors nobody speaks in time, and an
 // engine that was silent until now shows no delay of its own. One that is catching
 // up has reached its last fact and holds the others back, until it has said

@@ -141,12 +141,12 @@ func (in *Intake) Take(each func(*lifecycle.Fact)) (low int64, more bool) {
 
 // Overslept tells that the caller of Take woke so much later than it wanted to.
 func (in *Intake) Overslept(by time.Duration) {
-	in.slack = max(in.slack, min(2*by, MaxDelay).Nanoseconds())
+	in.slack = max(in.slack, min(by, MaxDelay).Nanoseconds())
 }
 
 // reached is the least that the sources have reached at now.
 func (in *Intake) reached(sources []*Source, now, passed int64) int64 {
-	in.slack = max(halved(in.slack, passed), in.cfg.Slack.Nanoseconds())
+	in.slack = max(halved(in.slack, 4*passed), in.cfg.Slack.Nanoseconds())
 	low := now - in.slack
 	for _, s := range sources {
 		low = min(low, s.reached(now, passed, in.slack))

@@ -142,7 +142,7 @@ func TestWhoOversleepsExpectsTheOthersToBeLate(t *testing.T) {
 	tb := newTable(0)
 	quiet, _ := tb.open("quiet")
 	tb.calm()
-	tb.Overslept(30 * time.Millisecond)
+	tb.Overslept(60 * time.Millisecond)
 	tb.pass(60)
 	tb.put(quiet, tb.now.Load()-50*ms)
 	if low := tb.pass(1); low > tb.now.Load()-50*ms {

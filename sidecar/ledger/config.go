@@ -4,11 +4,10 @@ import "time"
 
 // Config is what the rules may be told. The zero Config is the default one.
 type Config struct {
-	// Settle is how long a read waits for its step to end, and how long after its
-	// last transfer a handoff is judged. Default 20 ms.
+	// Settle is how long after its last transfer a handoff is judged. Default 20 ms.
 	Settle time.Duration
-	// Order is how long facts may take to be put in order, at most Settle. Default
-	// Settle.
+	// Order is how long facts may take to be put in order, and so how long a read waits
+	// for its step to end; at most Settle. Default Settle.
 	Order time.Duration
 	// Grace is how long an engine's own count of held pages may differ from
 	// the ledger's. Default 1 s.

@@ -7,8 +7,9 @@ import (
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
 
-// Promise: facts are held for the order time, which may be shorter than the settle time
-// that a read waits for its step: so a page that is given back twice is said at once.
+// Promise: facts are held for the order time, which may be shorter than the settle time,
+// and a read waits as long once more for its step: so a page that is given back twice
+// is said at once.
 func TestFactsWaitForTheirOrderAndReadsForTheirStep(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	l := New(Config{Settle: 3 * time.Millisecond, Order: time.Millisecond})
@@ -32,7 +33,7 @@ func TestFactsWaitForTheirOrderAndReadsForTheirStep(t *testing.T) {
 	for _, want := range []struct {
 		at    int64
 		found string
-	}{{ms + 6, ""}, {ms + 7, "double_release"}, {4*ms + 4, ""}, {4*ms + 5, "stale_read"}} {
+	}{{ms + 6, ""}, {ms + 7, "double_release"}, {2*ms + 4, ""}, {2*ms + 5, "stale_read"}} {
 		said := ""
 		for _, f := range l.Advance(want.at) {
 			said += f.Kind.String()

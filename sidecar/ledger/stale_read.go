@@ -130,7 +130,7 @@ func (l *Ledger) pend(c *call, pages []pendingPage) *pendingRead {
 	}
 	pr := &pendingRead{
 		inst: c.inst, req: c.req, room: c.room, pool: c.pool, node: c.f.Node,
-		t: c.f.T, due: l.now + l.settleTime(), tick: l.tick, step: c.f.Step.V, pages: pages,
+		t: c.f.T, due: l.now + l.orderTime(), tick: l.tick, step: c.f.Step.V, pages: pages,
 	}
 	l.pendingReads++
 	c.inst.pending = append(c.inst.pending, pr)
@@ -194,7 +194,7 @@ func names(runs lifecycle.Runs, at uint32) bool {
 }
 
 // mature judges the reads whose step is over: a fact of step now has come, or
-// the settle time has passed.
+// all that was said until then has been put in order.
 func (l *Ledger) mature(inst *instance, now int64) {
 	kept := inst.pending[:0]
 	for _, pr := range inst.pending {
