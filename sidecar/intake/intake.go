@@ -146,7 +146,7 @@ func (in *Intake) Overslept(by time.Duration) {
 
 // reached is the least that the sources have reached at now.
 func (in *Intake) reached(sources []*Source, now, passed int64) int64 {
-	in.slack = max(halved(in.slack, 4*passed), in.cfg.Slack.Nanoseconds())
+	in.slack = max(halved(in.slack, passed), in.cfg.Slack.Nanoseconds())
 	low := now - in.slack
 	for _, s := range sources {
 		low = min(low, s.reached(now, passed, in.slack))

@@ -213,7 +213,7 @@ func (s *Source) decay(now int64) {
 }
 
 // halving is the time in which an expected delay falls to half.
-const halving = int64(time.Second)
+const halving = int64(250 * time.Millisecond)
 
 // halved is v after it has lost half of itself each time that halving passed.
 func halved(v, passed int64) int64 {
