@@ -109,10 +109,9 @@ func begin(t *testing.T, s shape) *deployment {
 		}
 		t.Cleanup(d.side.Kill)
 		d.Sidecar = d.side.Said["url"]
-		d.await(t, "a probe", func() bool {
-			var o struct{ Outside struct{ Watching bool } }
-			return d.side.Get("/api/v1/state", &o) == nil && o.Outside.Watching
-		})
+		if err := d.side.AwaitProbe(1); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if s.unified {
 		u := run(t, "serving", append(slices.Clone(args), "--port", p, "--pages", s.prefill)...)

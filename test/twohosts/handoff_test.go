@@ -101,9 +101,8 @@ func watchBoth() []string { return []string{"--watch", "exe=" + filepath.Join(bi
 func watching(t testing.TB, all ...*live.Sidecar) {
 	t.Helper()
 	for _, s := range all {
-		var st state
-		if err := live.Await("a probe watches", func() bool { return s.Get("/api/v1/state", &st) == nil && st.Outside.Watching }); err != nil {
-			t.Fatalf("%v: %+v\n%s", err, st, s.Notes())
+		if err := s.AwaitProbe(1); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -122,10 +121,9 @@ func connected(t testing.TB, all ...*live.Sidecar) {
 	}
 }
 
-// state is what a sidecar says of its probe and its peers.
+// state is what a sidecar says of its peers.
 type state struct {
-	Outside struct{ Watching bool }
-	Peers   struct {
+	Peers struct {
 		Links []struct {
 			Connected bool
 			Problem   string
