@@ -103,8 +103,12 @@ type hit struct {
 func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi uint64) {
 	pl := st.pool
 	c.hit = hit{st, lo, hi}
+	if c.endsStray(at) {
+		return
+	}
 	a := l.whoseWrite(c, from, pl, at)
 	if a == 0 {
+		c.straysFrom(at)
 		return
 	}
 	rec := &pl.acts[a]

@@ -29,6 +29,7 @@ type instance struct {
 	asked   []asked                // handoffs from it whose halves are to be compared
 	pending []*pendingRead         // reads whose step has not ended, by time
 	doubts  int                    // of the transfers to it
+	strays  strays                 // posted to it
 
 	layoutSeen map[*instance]struct{} // peers already compared
 	vram       vramState

@@ -210,6 +210,7 @@ func (l *Ledger) apply(h held) {
 			}
 		}
 	}
+	l.straysLanded(f)
 	c := l.resolve(inst, f)
 	if c.void {
 		l.stats.Void++

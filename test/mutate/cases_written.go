@@ -42,6 +42,57 @@ var casesWritten = []mutant{
 		new: ` {`,
 	},
 	{
+		rule: "case-01", clause: "stray", file: "coverage.go",
+		off: "what was posted where nothing is known has landed when its transfer completed",
+		old: `		c.straysFrom(at)
+`,
+		new: ``,
+	},
+	{
+		rule: "case-01", clause: "stray-ends-once", file: "stray.go",
+		off: "and it ends once",
+		old: `return !apart`,
+		new: `return !apart && false`,
+	},
+	{
+		rule: "case-01", clause: "stray-completes", file: "stray.go",
+		off: "as long as its transfer is not complete it may land later",
+		old: `x.landed && x.lo <= lo`,
+		new: `x.lo <= lo`,
+	},
+	{
+		rule: "case-01", clause: "stray-ok", file: "stray.go",
+		off: "a transfer that failed tells nothing of when it landed",
+		old: ` || f.Outcome != lifecycle.OK || f.Xfer == ""`,
+		new: ` || f.Xfer == ""`,
+	},
+	{
+		rule: "case-01", clause: "stray-whole", file: "stray.go",
+		off: "a stray explains no more bytes than were posted",
+		old: `x.landed && x.lo <= lo && hi <= x.hi`,
+		new: `x.landed && !apart`,
+	},
+	{
+		rule: "case-01", clause: "stray-both-sides", file: "stray.go",
+		off: "either side's completion tells of it",
+		old: `[2][2]string{{f.Inst, f.Peer}, {f.Peer, f.Inst}}`,
+		new: `[2][2]string{{f.Inst, f.Peer}, {f.Inst, f.Peer}}`,
+	},
+	{
+		rule: "case-01", clause: "stray-from-anyone", file: "stray.go",
+		off: "bytes need not say from whom they come",
+		old: `			recv.strays.completed(poster{"", f.Xfer})
+`,
+		new: ``,
+	},
+	{
+		rule: "case-01", clause: "stray-restart", file: "requests.go",
+		off: "a restart ends what was posted before",
+		old: `	inst.strays = strays{}
+`,
+		new: ``,
+	},
+	{
 		rule: "case-01", clause: "ends-once", file: "coverage.go",
 		off: "and it ends once",
 		old: `			l.unpost(pl, a, c.hit.st, c.hit.lo, c.hit.hi)

@@ -126,6 +126,7 @@ func (o *oracle) apply(e *entry) {
 			o.send(e, pages)
 		}
 	case lifecycle.TransferCompleted:
+		o.straysLanded(e)
 		o.rejectedCompletion(e)
 		o.complete(e)
 	case lifecycle.TransferDrained:
@@ -357,6 +358,9 @@ func (o *oracle) cache(e *entry, pages []*page) {
 		pg.gen.key = e.Key
 		if e.Domain.Has && !pg.gen.copied {
 			pg.gen.domain = e.Domain
+		}
+		if h := pg.gen.holder; e.Domain.Has && h != nil && !h.domain.Has {
+			h.domain = e.Domain // it tells the request's (R13)
 		}
 	}
 }

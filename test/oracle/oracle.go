@@ -82,6 +82,7 @@ type oracle struct {
 	rooms     map[string]*room // the present incarnation of each
 	roomOrder []*room          // every incarnation
 	transfers []*transfer
+	strays    []stray        // what was posted astray, and not seen to end
 	waiting   []*waitingRead // reads with a step that found something unwritten
 	pairs     map[pair]bool  // of instances that were compared
 	digests   map[digestKey]*digests

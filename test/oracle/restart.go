@@ -44,6 +44,7 @@ func (o *oracle) restart(e *entry, i *instance) {
 		}
 		return w.inst == i
 	})
+	o.strays = slices.DeleteFunc(o.strays, func(s stray) bool { return s.inst == i.name })
 	for _, t := range o.transfers {
 		if t.sender == i.name || t.receiver == i.name {
 			o.part(e, t)

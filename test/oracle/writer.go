@@ -39,6 +39,9 @@ func (p *post) settled() bool { return p.known.covers(p.fact.Addr, p.fact.Addr+p
 func (o *oracle) moved(e *entry) {
 	o.settlePosts(e)
 	if e.Outcome == lifecycle.Errored {
+		for _, p := range o.pieces(e.Inst, e.Addr, e.Bytes) {
+			o.endsStray(e.Fact, p)
+		}
 		return
 	}
 	parts, writers := o.partsOf(e.Fact)
@@ -49,6 +52,7 @@ func (o *oracle) moved(e *entry) {
 		o.say(c)
 		return
 	}
+	o.postedAstray(e.Fact, parts)
 	for _, t := range writers {
 		p := &post{fact: e.Fact, source: o.charges()}
 		o.staleSource(e.Fact, []*transfer{t}, p.source)
@@ -64,6 +68,9 @@ func (o *oracle) moved(e *entry) {
 // partsOf decides what each piece of a write means, and whose it is.
 func (o *oracle) partsOf(f *lifecycle.Fact) (parts []part, writers []*transfer) {
 	for _, p := range o.pieces(f.Inst, f.Addr, f.Bytes) {
+		if o.endsStray(f, p) {
+			continue
+		}
 		w := o.writerOf(f, p)
 		for _, t := range w.either {
 			h := t.handoff()

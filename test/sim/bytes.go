@@ -118,7 +118,7 @@ func (t *transfer) write(e extent) {
 		t.see(e, lifecycle.Posted)
 		s.hard(1, "bytes seen when posted")
 		if s.chance(0.5) {
-			if t.xferOnByte && !t.fromAddr && s.xferUnique && t.rcv.in.pool(t.pool).staging == 0 && s.chance(0.5) {
+			if t.xferOnByte && !t.fromAddr && s.xferUnique && !t.rcv.in.muted && t.rcv.in.pool(t.pool).staging == 0 && s.chance(0.5) {
 				t.unended = append(t.unended, e)
 			}
 			return

@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+)
+
+// What was posted where it fills nothing may be of a generation from before anybody
+// watched, or whose word was lost. Once its transfer completed ok it has landed, so
+// that its end, which the writer may see late, says nothing anew (R18).
+
+// poster names a transfer as bytes and completions do; from may be absent.
+type poster struct{ from, xfer string }
+
+// stray are addresses that were posted, and not seen to end.
+type stray struct {
+	lo, hi uint64
+	landed bool
+}
+
+// strays are those of an instance. Of many only the last are kept: those that were
+// never seen to end would stay.
+type strays struct {
+	fresh, aged map[poster][]stray
+	n           int // in fresh
+}
+
+// maxStrays is how many are surely kept.
+const maxStrays = 4096
+
+func (s *strays) post(of poster, lo, hi uint64) {
+	if s.fresh == nil || s.n >= maxStrays {
+		s.fresh, s.aged, s.n = map[poster][]stray{}, s.fresh, 0
+	}
+	s.fresh[of] = append(s.fresh[of], stray{lo: lo, hi: hi})
+	s.n++
+}
+
+// completed notes that all which the transfer posted has landed.
+func (s *strays) completed(of poster) {
+	for _, all := range []map[poster][]stray{s.fresh, s.aged} {
+		for i := range all[of] {
+			all[of][i].landed = true
+		}
+	}
+}
+
+// end takes out addresses that were seen to end, and reports whether they had landed.
+func (s *strays) end(of poster, lo, hi uint64) (landed bool) {
+	for _, all := range []map[poster][]stray{s.fresh, s.aged} {
+		if len(all[of]) == 0 {
+			continue
+		}
+		all[of] = slices.DeleteFunc(all[of], func(x stray) bool {
+			apart := hi <= x.lo || x.hi <= lo
+			landed = landed || x.landed && x.lo <= lo && hi <= x.hi
+			return !apart
+		})
+		if len(all[of]) == 0 {
+			delete(all, of)
+		}
+	}
+	return landed
+}
+
+// straysLanded lets a completion tell of what its transfer posted astray, on whichever
+// side it is told.
+func (l *Ledger) straysLanded(f *lifecycle.Fact) {
+	if f.Ev != lifecycle.TransferCompleted || f.Outcome != lifecycle.OK || f.Xfer == "" {
+		return
+	}
+	for _, side := range [2][2]string{{f.Inst, f.Peer}, {f.Peer, f.Inst}} {
+		if recv := l.insts[side[0]]; recv != nil {
+			recv.strays.completed(poster{side[1], f.Xfer})
+			recv.strays.completed(poster{"", f.Xfer})
+		}
+	}
+}
+
+// endsStray reports whether bytes on a page are but the end of what was posted astray
+// and has landed.
+func (c *call) endsStray(at uint32) bool {
+	f := c.f
+	if c.inst.strays.fresh == nil || f.Outcome == lifecycle.Posted || f.Xfer == "" {
+		return false
+	}
+	lo, hi := c.hit.addresses(at)
+	return c.inst.strays.end(poster{f.From, f.Xfer}, lo, hi)
+}
+
+// straysFrom remembers what was posted astray.
+func (c *call) straysFrom(at uint32) {
+	if c.f.Outcome == lifecycle.Posted && c.f.Xfer != "" {
+		lo, hi := c.hit.addresses(at)
+		c.inst.strays.post(poster{c.f.From, c.f.Xfer}, lo, hi)
+	}
+}
+
+// addresses are those of a piece of a page.
+func (h *hit) addresses(at uint32) (lo, hi uint64) {
+	page := h.st.base + uint64(at)*h.st.stride
+	return page + h.lo, page + h.hi
+}
