@@ -28,10 +28,13 @@ func (l *Ledger) checkEvicted(c *call) {
 		for i := range pages {
 			p := &pages[i]
 			at := run.First + uint32(i)
-			if p.flags&cached == 0 {
+			switch {
+			case p.flags&cached != 0:
+				if p.act != 0 && p.refs == 0 {
+					l.releasedEarly(c, at, p)
+				}
+			case p.flags&robbed == 0: // else a hand-out took it: double_hold said so
 				l.doubleRelease(c, at, p)
-			} else if p.act != 0 && p.refs == 0 {
-				l.releasedEarly(c, at, p)
 			}
 		}
 	}

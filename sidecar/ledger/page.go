@@ -14,6 +14,7 @@ const (
 	wasRead                    // read in this generation
 	unknown                    // says nothing until it is handed out again
 	null                       // never handed out
+	robbed                     // a hand-out took it from the cache, which has not given it back since
 )
 
 // page is one physical page of a pool: 32 bytes, so that ten million of them

@@ -67,7 +67,11 @@ func (l *Ledger) handOut(pl *pool, run lifecycle.Run, who partyID, state flags) 
 		if p.owner != 0 {
 			left.leave(p.owner)
 		}
-		p.born, p.owner, p.refs, p.key, p.flags = l.tick, who, refs, 0, state
+		lost := p.flags & robbed
+		if p.flags&cached != 0 {
+			lost = robbed // its eviction says nothing: double_hold did
+		}
+		p.born, p.owner, p.refs, p.key, p.flags = l.tick, who, refs, 0, state|lost
 		taken++
 	}
 	left.flush()
@@ -334,12 +338,16 @@ func (l *Ledger) releaseRun(c *call, run lifecycle.Run, back span) {
 	c.req.shares.remove(c.pool.index, run.First, run.Count)
 }
 
-// evict takes the cache's reference back.
+// evict takes the cache's reference back, else that of an earlier generation.
 func (l *Ledger) evict(c *call) {
 	for _, run := range c.f.Pages {
 		pages := c.pool.pages[run.First:run.End()]
 		for i := range pages {
-			pages[i].flags &^= cached
+			if p := &pages[i]; p.flags&cached != 0 {
+				p.flags &^= cached
+			} else {
+				p.flags &^= robbed
+			}
 		}
 	}
 }

@@ -164,8 +164,8 @@ var handoffKinds = []mutant{
 	{
 		rule: "early_release", clause: "evicted", file: "double_release.go",
 		off: "the cache gives the last reference back",
-		old: `} else if p.act != 0 && p.refs == 0 {`,
-		new: `} else if false {`,
+		old: `				if p.act != 0 && p.refs == 0 {`,
+		new: `				if false {`,
 	},
 	{
 		rule: "early_release", clause: "handed-out", file: "double_hold.go",

@@ -198,14 +198,26 @@ var pageKinds = []mutant{
 	{
 		rule: "double_release", clause: "evicted", file: "double_release.go",
 		off: "the cache gives back what it does not hold",
-		old: `			if p.flags&cached == 0 {
+		old: `: // else a hand-out took it: double_hold said so
 				l.doubleRelease(c, at, p)`,
-		new: `			if p.flags&cached == 0 {`,
+		new: `:`,
 	},
 	{
 		rule: "double_release", clause: "overheld", file: "double_release.go",
 		off: "a page lost to a double_hold is given back in good faith",
 		old: `if c.req != nil && (c.req.lost.find(`,
 		new: `if false && (c.req.lost.find(`,
+	},
+	{
+		rule: "double_release", clause: "evicted-overheld", file: "pages.go",
+		off: "a page that the cache lost to a double_hold is evicted in good faith",
+		old: `lost = robbed // its`,
+		new: `lost = 0 // its`,
+	},
+	{
+		rule: "double_release", clause: "evicted-again", file: "pages.go",
+		off: "once",
+		old: `p.flags &^= robbed`,
+		new: `_ = p`,
 	},
 }

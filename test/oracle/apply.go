@@ -376,6 +376,9 @@ func (o *oracle) release(e *entry, r *request, pages []*page) {
 
 func (o *oracle) evict(pages []*page) {
 	for _, pg := range pages {
+		if pg.cached == nil {
+			pg.robbedCache = false // that was given back
+		}
 		pg.cached = nil
 		pg.gen.over = !pg.held()
 	}

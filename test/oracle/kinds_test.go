@@ -328,6 +328,15 @@ var doubleReleases = []one{
 		is("double_hold engine b kv 1 of aA"),
 	},
 	{
+		"double_release: not by the cache that a double hold robbed, but once", engine + tenants + filled + `
+		e {"ev":"pages_cached","req":"a","pool":"kv","pages":[[0,1]]}
+		e {"ev":"pages_released","req":"a","pool":"kv","pages":[[0,1]]}
+		e {"ev":"pages_reserved","req":"b","pool":"kv","pages":[[0,1]]}
+		e {"ev":"pages_evicted","pool":"kv","pages":[[0,1]]}
+		e {"ev":"pages_evicted","pool":"kv","pages":[[0,1]]}`,
+		is("double_hold engine b kv 0 of aA", "double_release engine kv 0 of aA"),
+	},
+	{
 		"double_release: the cache gives up what it does not hold", engine + filled + `
 		e {"ev":"pages_evicted","pool":"kv","pages":[[0,1]]}`,
 		is("double_release engine kv 0 of a?"),
