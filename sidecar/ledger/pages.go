@@ -374,6 +374,11 @@ func (l *Ledger) readUnwritten(c *call, p *page) {
 	}
 }
 
+// mayRead reports whether the page is, or was in time, the reader's.
+func (l *Ledger) mayRead(c *call, at uint32, p *page) bool {
+	return c.req.holds(c.pool, at, p) || l.inTime(c, at, p)
+}
+
 // read notes that pages were read in their generation.
 func (l *Ledger) read(c *call) {
 	r := c.req
@@ -387,15 +392,13 @@ func (l *Ledger) read(c *call) {
 			if p.flags&wasRead == 0 && r.holds(c.pool, run.First+uint32(i), p) {
 				p.flags |= wasRead
 			}
+			r.read = r.read || p.flags&null == 0 && l.mayRead(c, run.First+uint32(i), p)
 			if p.flags&null == 0 && (p.flags&(local|unknown) != local || p.born < c.pool.knownFrom) {
 				if r.holds(c.pool, run.First+uint32(i), p) || c.pool.unseen(p) {
 					l.readUnwritten(c, p) // of others' pages foreign_page speaks
-				} else if !p.written() {
-					r.readFar = true
 				}
 			}
 		}
 	}
-	r.read = r.read || n > 0
 	l.stats.PagesRead += uint64(n)
 }

@@ -29,11 +29,21 @@ var casesHanded = []mutant{
 	},
 	{
 		rule: "case-06", clause: "recompute-nobodys", file: "pages.go",
-		off: "a page that nobody gave and nobody wrote is not computed locally",
-		old: `				} else if !p.written() {
-`,
-		new: `				} else if false {
-`,
+		off: "who reads nothing but what nobody gave it has computed nothing",
+		old: `r.read = r.read || p.flags&null == 0 && l.mayRead(c, run.First+uint32(i), p)`,
+		new: `r.read = true`,
+	},
+	{
+		rule: "case-06", clause: "recompute-read-late", file: "pages.go",
+		off: "what it read in the step in which it gave it back was its own",
+		old: `return c.req.holds(c.pool, at, p) || l.inTime(c, at, p)`,
+		new: `return c.req.holds(c.pool, at, p)`,
+	},
+	{
+		rule: "case-06", clause: "recompute-beside", file: "pages.go",
+		off: "what it read of others is no part of what it computed",
+		old: `if r.holds(c.pool, run.First+uint32(i), p) || c.pool.unseen(p) {`,
+		new: `if r.readFar = r.readFar || !p.written(); true {`,
 	},
 	{
 		rule: "case-06", clause: "recompute-in-step", file: "stale_read.go",

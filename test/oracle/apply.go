@@ -324,6 +324,7 @@ func (o *oracle) read(e *entry, r *request, pages []*page) {
 		if pg.gen.unknown && !r.handedOver() {
 			r.blur("it read a page that was not known")
 		}
+		r.readLate = r.readLate || o.standing(e, pg, r) == excused
 	}
 	h := o.handoffRead(r, own)
 	if h != nil {

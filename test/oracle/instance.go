@@ -65,6 +65,7 @@ type request struct {
 	stalled   bool  // said so
 	given     map[*pool][]given
 	read      []reading
+	readLate  bool   // it read a page that it had given back, within the step of that (R8)
 	unseen    string // the first thing about it that was not seen, which tells on what it sends too
 	unread    string // the same of what it read, which tells on nobody else
 }

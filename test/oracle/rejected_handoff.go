@@ -84,9 +84,9 @@ func (o *oracle) rejectedSuccess(e *entry, r *request) {
 	o.say(c)
 }
 
-// recomputed: each receiver's request read something, everything of its own
-// that it read was written locally, and what it shared was written; or that may
-// have been so.
+// recomputed: each receiver's request read something that it might read, everything
+// of its own that it read was written locally, and what it shared was written; or
+// that may have been so.
 func (o *oracle) recomputed(r *request) bool {
 	var readers []*request
 	for _, h := range r.room.handoffs {
@@ -101,7 +101,7 @@ func (o *oracle) recomputed(r *request) bool {
 		if !reader.followed() {
 			return true // it may have been, out of sight
 		}
-		if len(reader.read) == 0 {
+		if len(reader.read) == 0 && !reader.readLate {
 			return false
 		}
 		for _, x := range reader.read {
