@@ -21,6 +21,8 @@ type breach struct {
 	claim   string
 	seen    string
 	asOf    uint64 // tick at which it happened, 0: now
+	before  bool   // it happened before, when these had the pages too
+	holders []*request
 }
 
 // accuse finds or begins the breach of that kind, request and pool, for the
@@ -130,6 +132,12 @@ func (l *Ledger) blame(b *breach) {
 	}
 	if b.kind.Severity() != finding.Critical || b.pool == nil || b.kind == finding.ShortHandoff {
 		return // who shares a page that a handoff lacks is asked when it reads it
+	}
+	if b.before {
+		for _, r := range b.holders {
+			l.violate(r.room, "victim of "+b.kind.String())
+		}
+		return
 	}
 	for _, at := range b.pages {
 		if b.asOf != 0 && b.pool.pages[at].born > b.asOf {

@@ -94,6 +94,25 @@ type pendingPage struct {
 	claim string
 	seen  string
 	mute  bool // nothing vouches for it: it makes the request unwitnessed and accuses nobody
+
+	holders []*request // who else held it when it was read
+}
+
+// maxHolders is how many others that hold a page are hit by a read of it. What the
+// rest hold is asked when they read it.
+const maxHolders = 64
+
+// otherHolders are who else holds a page than the reader.
+func (l *Ledger) otherHolders(c *call, at uint32, p *page) (others []*request) {
+	if c.req != nil && p.refs == 1 {
+		return nil // it is the reader's
+	}
+	l.eachHolder(c.pool, at, func(r *request) {
+		if r != c.req && len(others) < maxHolders {
+			others = append(others, r)
+		}
+	})
+	return others
 }
 
 // awaitStep sets the unwritten pages of a read with a step aside.
@@ -113,7 +132,9 @@ func (l *Ledger) awaitStep(c *call) *pendingRead {
 				continue // what a sender reads bears on what arrives, which is judged there
 			}
 			whose, known := l.others(c.req, p.content)
-			unwritten = append(unwritten, pendingPage{at: at, whose: whose, known: known, claim: claim, seen: seen, mute: !stale})
+			unwritten = append(unwritten, pendingPage{
+				at: at, whose: whose, known: known, claim: claim, seen: seen, mute: !stale, holders: l.otherHolders(c, at, p),
+			})
 		}
 	}
 	if unwritten == nil {
@@ -242,7 +263,7 @@ func (l *Ledger) judgeRead(pr *pendingRead) {
 			continue
 		}
 		b := l.accuse(finding.StaleRead, pr.inst, pr.req, room, pr.pool)
-		b.asOf = pr.tick
+		b.before, b.holders = true, append(b.holders, pp.holders...)
 		b.pages = append(b.pages, pp.at)
 		if pp.known {
 			b.expose(pp.whose)

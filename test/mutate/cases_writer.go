@@ -157,6 +157,12 @@ var casesWriter = []mutant{
 		new: `if false && b.pool`,
 	},
 	{
+		rule: "case-08", clause: "victim-of-waiting", file: "breach.go",
+		off: "of a read that waited for its step, who held the page when it was read is a victim, and nobody else",
+		old: `if b.before {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-09", clause: "writes-first", file: "pages.go",
 		off: "within one step writes come before reads",
 		old: `if len(c.inst.pending) > 0 {`,
