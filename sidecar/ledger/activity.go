@@ -40,7 +40,7 @@ func (l *Ledger) name(pl *pool, at uint32, t *transfer, source bool) {
 		}
 	}
 	if ended >= l.cfg.Limits.PastOwner {
-		l.unnameOldest(pl, p)
+		l.unnameOldest(pl, at)
 	}
 	if l.activities >= l.cfg.Limits.Activity {
 		l.stats.Forgotten.Activity++
@@ -86,8 +86,10 @@ func (l *Ledger) unname(pl *pool, at uint32, t *transfer) {
 	}
 }
 
-// unnameOldest forgets the ended transfer that named the page longest ago.
-func (l *Ledger) unnameOldest(pl *pool, p *page) {
+// unnameOldest forgets the ended transfer that named the page longest ago, but for
+// what it posted and was not seen to end.
+func (l *Ledger) unnameOldest(pl *pool, at uint32) {
+	p := &pl.pages[at]
 	var oldest *uint32
 	for link := &p.act; *link != 0; link = &pl.acts[*link].next {
 		if l.past(p, &pl.acts[*link]) {
@@ -97,6 +99,7 @@ func (l *Ledger) unnameOldest(pl *pool, p *page) {
 	if oldest != nil {
 		a := *oldest
 		*oldest = pl.acts[a].next
+		l.strayed(pl, at, a)
 		l.discard(pl, a)
 	}
 }

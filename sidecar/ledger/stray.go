@@ -8,7 +8,8 @@ import (
 
 // What was posted where it fills nothing may be of a generation from before anybody
 // watched, or whose word was lost. Once its transfer completed ok it has landed, so
-// that its end, which the writer may see late, says nothing anew (R18).
+// that its end, which the writer may see late, says nothing anew (R18). So does that of
+// a transfer which is no longer known to have named the page (hard case 14).
 
 // poster names a transfer as bytes and completions do; from may be absent.
 type poster struct{ from, xfer string }
@@ -29,11 +30,11 @@ type strays struct {
 // maxStrays is how many are surely kept.
 const maxStrays = 4096
 
-func (s *strays) post(of poster, lo, hi uint64) {
+func (s *strays) post(of poster, x stray) {
 	if s.fresh == nil || s.n >= maxStrays {
 		s.fresh, s.aged, s.n = map[poster][]stray{}, s.fresh, 0
 	}
-	s.fresh[of] = append(s.fresh[of], stray{lo: lo, hi: hi})
+	s.fresh[of] = append(s.fresh[of], x)
 	s.n++
 }
 
@@ -52,12 +53,16 @@ func (s *strays) end(of poster, lo, hi uint64) (landed bool) {
 		if len(all[of]) == 0 {
 			continue
 		}
-		all[of] = slices.DeleteFunc(all[of], func(x stray) bool {
-			apart := hi <= x.lo || x.hi <= lo
+		var left []stray
+		for _, x := range all[of] {
 			landed = landed || x.landed && x.lo <= lo && hi <= x.hi
-			return !apart
-		})
-		if len(all[of]) == 0 {
+			for _, rest := range [2]stray{{x.lo, min(x.hi, lo), x.landed}, {max(x.lo, hi), x.hi, x.landed}} {
+				if rest.lo < rest.hi {
+					left = append(left, rest)
+				}
+			}
+		}
+		if all[of] = left; left == nil {
 			delete(all, of)
 		}
 	}
@@ -93,8 +98,38 @@ func (c *call) endsStray(at uint32) bool {
 func (c *call) straysFrom(at uint32) {
 	if c.f.Outcome == lifecycle.Posted && c.f.Xfer != "" {
 		lo, hi := c.hit.addresses(at)
-		c.inst.strays.post(poster{c.f.From, c.f.Xfer}, lo, hi)
+		c.inst.strays.post(poster{c.f.From, c.f.Xfer}, stray{lo: lo, hi: hi})
 	}
+}
+
+// strayed remembers what a transfer that is no longer known to have named the page
+// posted there.
+func (l *Ledger) strayed(pl *pool, at, a uint32) {
+	t := l.of(&pl.acts[a])
+	set := pl.postedBits(a)
+	if t.outcome != lifecycle.OK || t.xfer == "" || !pl.acts[a].pieces && !slices.ContainsFunc(set, nonZero) {
+		return
+	}
+	of := poster{t.send.name, t.xfer}
+	for i := range pl.inst.byAddr {
+		st := &pl.inst.byAddr[i]
+		if st.pool != pl || st.bit < 0 {
+			continue
+		}
+		if set[st.bit/64]>>(st.bit%64)&1 == 1 {
+			pl.inst.strays.post(of, st.landed(at, 0, st.each))
+		}
+		for _, g := range pl.frags[a] {
+			if g.posted && int(g.region) == st.bit {
+				pl.inst.strays.post(of, st.landed(at, g.lo, g.hi))
+			}
+		}
+	}
+}
+
+func (st *stretch) landed(at uint32, lo, hi uint64) stray {
+	page := st.base + uint64(at)*st.stride
+	return stray{page + lo, page + hi, true}
 }
 
 // addresses are those of a piece of a page.

@@ -7,7 +7,7 @@ func TestStraysAreBounded(t *testing.T) {
 	var s strays
 	of := poster{"prefill-0", "x"}
 	for i := range uint64(10 * maxStrays) {
-		s.post(of, i, i+1)
+		s.post(of, stray{lo: i, hi: i + 1})
 	}
 	if kept := len(s.fresh[of]) + len(s.aged[of]); kept > 2*maxStrays {
 		t.Errorf("%d are kept, want at most %d", kept, 2*maxStrays)

@@ -46,12 +46,18 @@ func (o *oracle) endsStray(f *lifecycle.Fact, p piece) (landed bool) {
 		return false
 	}
 	at := span{p.addr, p.addr + p.to - p.from}
-	o.strays = slices.DeleteFunc(o.strays, func(s stray) bool {
-		if s.inst != f.Inst || s.from != f.From || s.xfer != f.Xfer || at.to <= s.at.from || s.at.to <= at.from {
-			return false
+	var left []stray
+	for _, s := range o.strays {
+		if s.inst != f.Inst || s.from != f.From || s.xfer != f.Xfer {
+			left = append(left, s)
+			continue
 		}
 		landed = landed || s.landed && s.at.from <= at.from && at.to <= s.at.to
-		return true
-	})
+		for _, rest := range (spans{s.at}).without(at.from, at.to) {
+			s.at = rest
+			left = append(left, s)
+		}
+	}
+	o.strays = left
 	return landed
 }

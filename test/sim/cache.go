@@ -80,7 +80,7 @@ func (h *half) keep() {
 	n := 1 + s.upTo(full-1)
 	e := &entry{key: key, domain: h.r.domain, pages: append([]uint32(nil), h.held[p][:n]...)}
 	for _, id := range e.pages {
-		if !p.pages[id].written {
+		if !p.pages[id].written || p.pages[id].cached { // as another prefix
 			return
 		}
 	}
