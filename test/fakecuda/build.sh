@@ -13,7 +13,8 @@ trap 'rm -rf "$work"' EXIT
 # The names as cuda.h has them for the linker (cuMemAlloc is cuMemAlloc_v2).
 linked() { (echo '#include <cuda.h>' && sed 's/^/LINKED /') | gcc -E -P -I"$include" -xc - | sed -n 's/^LINKED //p' | sort -u; }
 
-cu=$(cd "$here/../.." && go list -m -f '{{.Dir}}' gorgonia.org/cu)
+# A machine that has not built it yet has no folder of it.
+cu=$(cd "$here/../.." && go mod download gorgonia.org/cu && go list -m -f '{{.Dir}}' gorgonia.org/cu)
 cat "$cu"/*.go "$cu"/*.c | grep -oE '\bcu[A-Z][A-Za-z0-9]*_?[a-z0-9]*\(' | tr -d '(' | sort -u | linked >"$work/called"
 grep -oE '^API cu\w+' "$here/driver/driver.cpp" | cut -d' ' -f2 | linked >"$work/here"
 comm -23 "$work/called" "$work/here" | sed 's/.*/extern "C" __attribute__((visibility("default"))) int &() { return 801; }/' >"$work/stubs.cpp"
