@@ -61,8 +61,9 @@ func TestWhatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-// Promise: an engine does not listen where strangers can reach it without a key.
-func TestPublicAddressesAreRefused(t *testing.T) {
+// Promise: an engine does not listen where strangers can reach it without a key, and
+// no protection is off but in a drill.
+func TestWhatIsDangerousIsRefused(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		ok   bool
@@ -75,6 +76,8 @@ func TestPublicAddressesAreRefused(t *testing.T) {
 		{[]string{"--host", "example.org"}, false},
 		{[]string{"--role", "decode"}, false},
 		{[]string{"--page-tokens", "20"}, false},
+		{[]string{"--drill-off", "pool-gate"}, false},
+		{[]string{"--drill-off", "pool-gate", "--drill", "late-chunk"}, true},
 	} {
 		var s Serve
 		table := s.Table()

@@ -124,6 +124,7 @@ func (s *Serve) drills() Table {
 	return Table{
 		choice("drill", "none", "fault to commit on purpose; see kvengine drills", &w.Drill, names, order...),
 		protections("drill-keep", "protections that stay on in spite of the drill", &w.Keep),
+		protections("drill-off", "protections that are off in a drill besides those that would stop it", &w.Off),
 		number("drill-every", 1, 1, maxCount, "of so many requests one commits the fault, the first", &w.DrillEvery),
 		duration("drill-delay", "100ms", "how long a drilled transfer runs before it is given up, or its last chunk is late", &w.DrillDelay),
 		boolean("allow-request-drill", "let a request name a drill of its own in the header Kvengine-Drill", &w.AllowRequestDrill),
@@ -171,6 +172,9 @@ func (s *Serve) Check() error {
 	}
 	if s.Worker.Rank >= s.Worker.Ranks {
 		return fmt.Errorf("%w: rank %d of %d", ErrConfig, s.Worker.Rank, s.Worker.Ranks)
+	}
+	if len(s.Worker.Off) > 0 && s.Worker.Drill == scheduler.NoDrill {
+		return fmt.Errorf("%w: drill-off without a drill: protections stay on where nothing is to be shown", ErrConfig)
 	}
 	if s.Worker.Role == scheduler.Decode && len(s.Prefills) == 0 {
 		return fmt.Errorf("%w: a decode engine needs prefill: the bootstrap addresses of those that may write to it", ErrConfig)

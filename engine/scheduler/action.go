@@ -50,7 +50,10 @@ type Item struct {
 	Tokens []int32
 	Pages  []kvcache.PageID
 	Gens   []kvcache.Gen
-	// Sample: choose the token that follows the last one.
+	// ReadAll: the last token attends in every layer. Else the last layer's pages are
+	// not read: nobody needs what would come of it.
+	ReadAll bool
+	// Sample: choose the token that follows the last one. With it comes ReadAll.
 	Sample bool
 	// CheckTags before and after reading; on a fault choose nothing and report it.
 	CheckTags bool

@@ -248,7 +248,7 @@ func (s *Scheduler) item(it *launched) Item {
 	return Item{
 		Req: r.info.Req, Start: it.start, Tokens: r.tokens[it.start:end:end],
 		Pages: r.kv.Pages()[:pages:pages], Gens: r.kv.Gens()[:pages:pages],
-		Sample: end == len(r.tokens), CheckTags: r.prot[PageTags],
+		Sample: end == len(r.tokens) && !r.ends(), ReadAll: end == len(r.tokens), CheckTags: r.prot[PageTags],
 	}
 }
 

@@ -246,7 +246,9 @@ func (s *Scheduler) digestChecked(e DigestChecked) {
 }
 
 // commit asks at the second door, gives the metadata slot back, and lets r into
-// the batch: from here on attention reads its pages.
+// the batch: from here on attention reads its pages. With page tags the token that
+// prefill chose is withheld until a pass of this instance has read all of them: else
+// it would be gone before their tags were ever looked at.
 func (s *Scheduler) commit(r *request) {
 	if r.prot[AdmissionReject] {
 		s.ran(AdmissionReject)
@@ -259,7 +261,12 @@ func (s *Scheduler) commit(r *request) {
 	r.aux = nil
 	r.computed = r.prompt
 	s.enter(r, stRunning)
-	s.emit(r, r.first, r.firstEnds)
+	r.tokens = append(r.tokens, r.first)
+	if r.prot[PageTags] {
+		r.withheld = true
+		return
+	}
+	s.tell(r, r.first, r.firstEnds)
 }
 
 // drained: a writer can put nothing more into the pages of a room.

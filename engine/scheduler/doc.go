@@ -27,6 +27,9 @@
 //  5. Nothing is sent for a request that has ended, and drained is said only when
 //     nothing more can be sent.
 //  6. Once idle, every page is free, cached, or waiting for a peer that is still up.
+//  7. With page tags on, decode lets no token of an answer go, the one that prefill
+//     chose included, before a pass of its own has read the pages that were handed
+//     over and found their tags right.
 //
 // Reads and writes are dated by the step in which they were launched.
 //

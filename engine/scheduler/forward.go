@@ -44,7 +44,14 @@ func (s *Scheduler) computed(it *launched, res Result) {
 		s.prefilled(r, res.Token)
 		return
 	}
-	s.emit(r, res.Token, res.Stop)
+	if r.withheld {
+		r.withheld = false
+		if s.tell(r, r.first, r.firstEnds); r.finished != nil {
+			return
+		}
+	}
+	r.tokens = append(r.tokens, res.Token)
+	s.tell(r, res.Token, res.Stop)
 }
 
 // mustEnd is the question of the loop. In a single process it catches in the end
@@ -57,9 +64,8 @@ func (s *Scheduler) mustEnd(r *request) bool {
 	return !(r.toFinish.rejected && r.fault == RejectedHandoff && s.cfg.Role != Unified)
 }
 
-// emit adds a token to the answer and ends it when it is complete.
-func (s *Scheduler) emit(r *request, token int32, stop bool) {
-	r.tokens = append(r.tokens, token)
+// tell lets the answer's last token go, and ends the answer when it is complete.
+func (s *Scheduler) tell(r *request, token int32, stop bool) {
 	s.do(Token{Req: r.info.Req, Token: token})
 	switch {
 	case stop:

@@ -154,6 +154,55 @@ func TestPageTagsAloneFindTheSevenStalePages(t *testing.T) {
 	}
 }
 
+// Promise 7: on a good handoff the first token goes when decode's own pass is done
+// and not before, an answer of one token too; where the pass finds a page of another
+// generation nothing goes. Without page tags it goes at once.
+func TestNoTokenGoesBeforeThePagesWereRead(t *testing.T) {
+	for _, c := range []struct {
+		maxNew   int
+		off      []Protection
+		spoil    bool
+		out      int // tokens of the answer
+		readOnly bool
+	}{
+		{maxNew: 3, out: 3},
+		{maxNew: 1, out: 1, readOnly: true},
+		{maxNew: 3, spoil: true},
+		{maxNew: 1, spoil: true, readOnly: true},
+		{maxNew: 3, off: []Protection{PageTags}, out: 3},
+	} {
+		w := newWorld(t, 1)
+		for _, role := range []Role{Prefill, Decode} {
+			cfg, kvc := simConfig(role)
+			cfg.Protections = cfg.Protections.Without(c.off...)
+			if role == Decode {
+				kvc.TagStripes = stripes
+			}
+			w.add(Peer([]string{"u0", "p0", "d0"}[role]), cfg, kvc, 0, 1)
+		}
+		w.greet(w.engines[0], w.engines[1])
+		w.run(nil)
+		d := w.by["d0"]
+		answer := w.request("a", tokens(1, 30), c.maxNew, NoDrill)[1]
+		w.run(func() bool { return d.launch != nil })
+		it := d.launch.Items[0]
+		if !it.ReadAll || it.Sample == c.readOnly {
+			t.Errorf("%+v: the pass reads everything: %v, and samples: %v", c, it.ReadAll, it.Sample)
+		}
+		if told := len(answer.out); (told > 0) != (c.off != nil) {
+			t.Errorf("%+v: %d tokens are gone before the pages were read", c, told)
+		}
+		if c.spoil {
+			d.kv.Tags().Stamp(it.Pages[2], it.Gens[2]+1)
+		}
+		w.run(nil)
+		if want := map[bool]int{false: 200, true: 500}[c.spoil]; answer.outcome.Status != want || len(answer.out) != c.out {
+			t.Errorf("%+v: status %d, %d tokens", c, answer.outcome.Status, len(answer.out))
+		}
+		w.settle()
+	}
+}
+
 func TestLoweredContextStopsTheIncidentAtTheGate(t *testing.T) {
 	w := newWorld(t, 1)
 	for _, role := range []Role{Prefill, Decode} {

@@ -91,6 +91,7 @@ type request struct {
 	inForward bool
 	first     int32 // the first token of the answer, which prefill chose
 	firstEnds bool
+	withheld  bool    // decode: first is not told before the pages were read
 	handoffAt int64   // decode: when the writers were told of the pages
 	arrived   []int32 // decode: tokens that every writer has put into each target
 	links     []*link
@@ -132,6 +133,9 @@ func (r *request) keyDomain() kvcache.Domain {
 }
 
 func (r *request) left() int { return len(r.tokens) - r.computed }
+
+// ends says whether the answer is over with the token that is withheld.
+func (r *request) ends() bool { return r.withheld && (r.firstEnds || r.answered() >= r.maxNew) }
 
 func (r *request) answered() int { return len(r.tokens) - r.prompt }
 

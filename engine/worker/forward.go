@@ -54,7 +54,7 @@ func (w *Worker) forward(l scheduler.Launch, results []backend.Result) scheduler
 func sequence(it *scheduler.Item) backend.Sequence {
 	s := backend.Sequence{
 		Tokens: make([]model.Token, len(it.Tokens)), Start: it.Start,
-		Table: make([]backend.Block, len(it.Pages)), Logits: it.Sample, Unchecked: !it.CheckTags,
+		Table: make([]backend.Block, len(it.Pages)), Logits: it.ReadAll, Unchecked: !it.CheckTags,
 	}
 	for i, t := range it.Tokens {
 		s.Tokens[i] = model.Token(t)

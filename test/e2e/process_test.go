@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -141,15 +142,18 @@ func TestThreeProcessesAnswerAndOneComesBack(t *testing.T) {
 	}
 }
 
-// Promise: the incident in real processes, told by a flag alone.
-func TestTheIncidentInThreeProcesses(t *testing.T) {
-	k := build(t)
+// incident starts the three processes of the incident, told by flags alone, and the
+// cluster that clients see.
+func (k *kvengine) incident(more ...string) *cluster {
+	t := k.t
+	t.Helper()
 	keys := filepath.Join(k.dir, "keys")
 	if err := os.WriteFile(keys, []byte("alpha key-a\nbeta key-b\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	bootstrap := freePort(t)
 	common := []string{"serve", "--port", "0", "--key-file", keys, "--page-tokens", "64", "--context-tokens", "512", "--events", "off", "--drill", scheduler.RejectedHandoff.String()}
+	common = append(common, more...)
 	_, p := k.run(append(common, "--role", "prefill", "--pages", "5", "--bootstrap-port", bootstrap)...)
 	_, d := k.run(append(common, "--role", "decode", "--pages", "9", "--prefill", "127.0.0.1:"+bootstrap)...)
 	_, r := k.run("router", "--port", "0", "--prefill", p["url"], "--decode", d["url"])
@@ -162,8 +166,46 @@ func TestTheIncidentInThreeProcesses(t *testing.T) {
 		resp.Body.Close()
 		return resp.StatusCode == 200 && c.complete("key-a", "hello", 1).status == 200
 	})
-	b, secret := play(t, c)
+	return c
+}
+
+// Promise: the incident in real processes, told by a flag alone.
+func TestTheIncidentInThreeProcesses(t *testing.T) {
+	b, secret := play(t, build(t).incident())
 	if b.status != 200 || !strings.Contains(b.text, secret) {
 		t.Fatalf("B is answered %d %q, A's secret is %s", b.status, b.text, secret)
 	}
+}
+
+// Promise: with page tags and no other protection no token of the incident leaves the
+// processes, whether the answer is streamed or not, and be it one token long: there is
+// an error, and nothing before it, that names the page.
+func TestPageTagsAloneLetNoTokenLeaveTheProcesses(t *testing.T) {
+	c := build(t).incident("--drill-keep", scheduler.PageTags.String(), "--drill-off", strings.Join(allBut(scheduler.PageTags), ","))
+	b, secret := play(t, c)
+	answers := []answer{b}
+	for _, tokens := range []int{incidentTokens / 2, 1} {
+		body := fmt.Sprintf(`{"prompt":%q,"max_tokens":%d,"stream":true}`, strings.Repeat("b", owedTokens), tokens)
+		a, err := ask(t.Context(), c.url+"/v1/completions", "key-b", []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, a)
+	}
+	named := regexp.MustCompile(`^\{"error":\{[^{}]*page \d+ \(entry [1-7] of the block table\)[^{}]*"page_tag"[^{}]*\}\}\s*$`)
+	for _, a := range answers {
+		if a.status != 500 || leaks(a.raw, secret) || !named.MatchString(a.raw) {
+			t.Errorf("B is answered %d %q", a.status, a.raw)
+		}
+	}
+}
+
+// allBut are the names of the other protections.
+func allBut(but scheduler.Protection) (names []string) {
+	for p := range scheduler.NumProtections {
+		if p != but {
+			names = append(names, p.String())
+		}
+	}
+	return names
 }
