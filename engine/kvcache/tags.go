@@ -83,8 +83,12 @@ type TagFault struct {
 }
 
 func (f *TagFault) Error() string {
-	return fmt.Sprintf("page %d (entry %d of the block table) is wanted in generation %d, was handed out in %d and written in %d",
+	text := fmt.Sprintf("page %d (entry %d of the block table) is wanted in generation %d, was handed out in %d and written in %d",
 		f.Page, f.Index, f.Want, f.HandedOut, f.Written)
+	if f.Faults > 1 {
+		text += fmt.Sprintf("; %d pages in all are not as they are wanted", f.Faults)
+	}
+	return text
 }
 
 // CheckRead reports the first page that is not both handed out and written in the

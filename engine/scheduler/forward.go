@@ -17,6 +17,7 @@ func (s *Scheduler) forwardDone(e ForwardDone) {
 			s.retire(it.r, failed(500, ErrForward, "step %d", e.Step))
 		case e.Results[i].Fault != nil:
 			s.stopped(PageTags)
+			it.r.endSaid = false // which page it was is told of a request too that was rejected and went on
 			s.retire(it.r, failed(500, ErrPageTag, "%v", e.Results[i].Fault))
 		default:
 			s.computed(it, e.Results[i])

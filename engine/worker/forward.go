@@ -70,6 +70,8 @@ func sequence(it *scheduler.Item) backend.Sequence {
 func (w *Worker) result(it *scheduler.Item, r *backend.Result) (scheduler.Result, error) {
 	if f, bad := r.Fault(); bad {
 		w.faults.Add(uint64(r.Skipped()))
+		_, err := r.Logits() // says all that is known: layer, head and moment too
+		w.cfg.Log.Warn("a page was left out of attention", "req", uint64(it.Req), "fault", err.Error())
 		return scheduler.Result{Fault: &kvcache.TagFault{
 			Page: kvcache.PageID(f.Page), Index: f.Block, Want: kvcache.Gen(f.Expected),
 			HandedOut: w.kv.Tags().HandedOut(kvcache.PageID(f.Page)), Written: kvcache.Gen(f.Seen), Faults: r.Skipped(),
