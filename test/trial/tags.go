@@ -94,3 +94,78 @@ func ALateAppendWritesNothing(t *testing.T, open Open) {
 		}
 	}
 }
+
+// NoFalseAlarm promises: while requests come, grow and go, and their pages are handed
+// out again and again, no right tag is taken for a wrong one, in that many page reads
+// (of one page, by one kv head, in one layer, for one token).
+func NoFalseAlarm(t *testing.T, open Open, d reference.DType, reads int) {
+	const requests, longest = 8, 300
+	p := open(t, requests*(longest/16+1), 16, d)
+	spec := p.Spec()
+	for reads > 0 {
+		var all []*Request
+		for range requests {
+			all = append(all, Written(p, 2+p.R.IntN(longest-40)))
+		}
+		for range 32 {
+			var batch []backend.Sequence
+			for _, q := range all {
+				if len(q.Text) == len(q.Table)*16 {
+					q.Table = append(q.Table, p.HandOut(16, 5)...)
+				}
+				batch = append(batch, q.Next(1))
+				reads -= len(q.Text) / 16 * spec.KVHeads * len(spec.Layers)
+			}
+			results := p.Pass(batch...)
+			for i, q := range all {
+				if f, bad := results[i].Fault(); bad {
+					t.Fatalf("false alarm: %+v", f)
+				}
+				q.Done++
+				q.Text = append(q.Text, model.Token('a'+p.R.IntN(26)))
+			}
+		}
+		for _, q := range all {
+			p.Release(q.Table)
+		}
+	}
+}
+
+// EveryWrongTagStopsAWrite promises: where the written tag of a page forbids it, at its
+// first row and at any later one, in any layer, a row is not stored, the fault is named
+// exactly and the page and its tag stay as they are.
+func EveryWrongTagStopsAWrite(t *testing.T, open Open, d reference.DType, times int) {
+	const rows = 16
+	p := open(t, 3*rows, rows, d)
+	var all []*Request // the next row of each is another slot of its last page
+	for slot := range rows {
+		all = append(all, Written(p, 2*rows+slot+1))
+	}
+	for range times {
+		slot, layer := p.R.IntN(rows), p.R.IntN(len(p.Spec().Layers))
+		q := all[slot]
+		block := q.Table[len(q.Table)-1]
+		page := int(block.Page)
+		wrong := wrongTags(block.Tag)
+		seen := wrong[p.R.IntN(len(wrong))]
+		if reference.MayAppend(block.Tag, seen, slot) { // an older generation that the first row ends
+			seen = block.Tag + 1
+		}
+		before, keys, values := p.Memory().Written(layer, page), bytes.Clone(p.Part(layer, reference.PartK, page)), bytes.Clone(p.Part(layer, reference.PartV, page))
+		p.Memory().SetWritten(layer, page, seen)
+		result := &p.Pass(q.Next(1))[0]
+		expect := backend.Fault{
+			Layer: layer, Block: len(q.Table) - 1, Page: page, Expected: block.Tag, Seen: seen, Moment: backend.BeforeAppend,
+		}
+		if got, ok := result.Fault(); !ok || got != expect {
+			t.Fatalf("slot %d: fault %+v (%v), want %+v", slot, got, ok, expect)
+		}
+		if got := p.Memory().Written(layer, page); got != seen || !bytes.Equal(p.Part(layer, reference.PartK, page), keys) || !bytes.Equal(p.Part(layer, reference.PartV, page), values) {
+			t.Fatalf("slot %d: tag %v after %v, and the page's bytes are those from before: %v", slot, got, seen, bytes.Equal(p.Part(layer, reference.PartK, page), keys))
+		}
+		if token, err := result.Sample(model.NewSampler(0, 0)); !errors.Is(err, backend.ErrPageTag) {
+			t.Fatalf("token %d, error %v", token, err)
+		}
+		p.Memory().SetWritten(layer, page, before)
+	}
+}

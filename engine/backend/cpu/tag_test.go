@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"errors"
+	"flag"
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/backend"
@@ -11,8 +12,22 @@ import (
 	"github.com/kvwitness/kvwitness/test/trial"
 )
 
+// injected is how many tags go wrong in each of the tests that spoil them.
+const injected = 10_000
+
+// pageReads is how many page reads must raise no alarm: 10 million take a minute.
+var pageReads = flag.Int("page-reads", 1_000_000, "page reads of TestNoFalseAlarmInManyPageReads")
+
 func TestEverySingleWrongTagIsSeen(t *testing.T) {
-	trial.EverySingleWrongTagIsSeen(t, open, reference.BFloat16, 10_000)
+	trial.EverySingleWrongTagIsSeen(t, open, reference.BFloat16, injected)
+}
+
+func TestEveryWrongTagStopsAWrite(t *testing.T) {
+	trial.EveryWrongTagStopsAWrite(t, open, reference.BFloat16, injected)
+}
+
+func TestNoFalseAlarmInManyPageReads(t *testing.T) {
+	trial.NoFalseAlarm(t, open, reference.BFloat16, *pageReads)
 }
 
 // Promise: a tag that changes while the page is read is seen after the read, by
@@ -21,7 +36,7 @@ func TestATagThatChangesDuringTheReadIsSeen(t *testing.T) {
 	p := newPool(t, 40, 16, reference.Float32)
 	q := trial.Written(p.Pool, 150)
 	type place struct{ layer, head, at int }
-	for range 2_000 {
+	for range injected {
 		target := place{1, p.R.IntN(2), p.R.IntN(len(q.Table))}
 		if p.R.IntN(4) == 0 {
 			target = place{0, p.R.IntN(2), len(q.Table) - 1}

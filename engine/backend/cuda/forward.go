@@ -45,6 +45,8 @@ func (b *Backend) Forward(batch []backend.Sequence, results []backend.Result) er
 	}
 	if err == nil {
 		b.tables.flag(batch, results)
+	} else {
+		err = errors.Join(err, b.device.wait()) // what was queued still uses what is given back now
 	}
 	if err = errors.Join(err, b.batch.reset(), b.step.reset()); err != nil {
 		return fmt.Errorf("forward: %w", err)

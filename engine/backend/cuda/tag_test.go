@@ -4,7 +4,6 @@ package cuda
 
 import (
 	"errors"
-	"flag"
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/backend"
@@ -13,8 +12,8 @@ import (
 	"github.com/kvwitness/kvwitness/test/fakecuda"
 )
 
-// tagChanges is how many tags go wrong: 10,000 take minutes on a busy CPU.
-var tagChanges = flag.Int("tag-changes", 1000, "changes of TestEveryTagThatGoesWrongAtAnyMomentIsSeen")
+// tagChanges is how many tags go wrong.
+const tagChanges = 10_000
 
 // Promise: each single wrong tag, of any page and layer, whatever differs, and at
 // whatever moment (before an append, before a read, in the middle of the read by any
@@ -28,7 +27,7 @@ func TestEveryTagThatGoesWrongAtAnyMomentIsSeen(t *testing.T) {
 	pages := table(3, 4)
 	g.forward(t, backend.Sequence{Tokens: tokens(1, 60), Table: pages})
 	next := backend.Sequence{Tokens: tokens(1, 1), Start: 60, Table: pages, Logits: true}
-	for i := range *tagChanges {
+	for i := range tagChanges {
 		layer, block := r.IntN(layers), r.IntN(len(pages))
 		entry := pages[block]
 		loads := r.IntN(2 * kvHeads) // each head checks before its read and after

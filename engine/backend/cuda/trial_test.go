@@ -27,6 +27,10 @@ func TestEverySingleWrongTagIsSeen(t *testing.T) {
 	trial.EverySingleWrongTagIsSeen(t, open64, reference.BFloat16, 100)
 }
 
+func TestEveryWrongTagStopsAWrite(t *testing.T) {
+	trial.EveryWrongTagStopsAWrite(t, open64, reference.BFloat16, 200)
+}
+
 func TestALateAppendWritesNothing(t *testing.T) { trial.ALateAppendWritesNothing(t, open64) }
 
 func TestStalePagesBecomeSomebodyElsesText(t *testing.T) {
