@@ -143,6 +143,7 @@ DEVICE void attend_page(const AttentionArgs &a, const Work &w, u32 block, const 
 		if (lane == 0) fail(p, w.tile.sequence, w.head, w.tile.table, block, seen, BEFORE_READ);
 		return;
 	}
+	sync_warp(); // one lane has loaded the tag: what the others read comes after that too
 	u64 at = entry.page * page_bytes(s) + w.head * head_bytes(s);
 	u32 begin = block * s.tokens, skip = w.from > begin ? w.from - begin : 0;
 	u32 rows = (w.to - begin < s.tokens ? w.to - begin : s.tokens) - skip;

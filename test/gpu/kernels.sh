@@ -10,7 +10,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-include=$(kernels/ready.sh)
+headers=$(kernels/ready.sh)
 flags=(-test.timeout=4m)
 if [[ -n ${STAND_IN:-} ]]; then
 	test/fakecuda/build.sh "$work"
@@ -25,7 +25,7 @@ else
 	ln -s "$driver" "$work/libcuda.so"
 	flags+=(-page-reads=10000000)
 fi
-CGO_CFLAGS=-I$include CGO_LDFLAGS=-L$work go test -c -tags cuda -o "$work/cuda.test" ./engine/backend/cuda
+CGO_CFLAGS=$headers CGO_LDFLAGS=-L$work go test -c -tags cuda -o "$work/cuda.test" ./engine/backend/cuda
 
 failed=0
 "$work/cuda.test" "${flags[@]}" -test.v >"$out/kernels.txt" 2>&1 || failed=1

@@ -239,7 +239,11 @@ type Found struct {
 	ID    uint64
 	At    time.Time
 	Delay float64 `json:"delay_seconds"`
-	Said  struct{ Kind, Inst, Req, Room, Observation, Claim string }
+	Said  struct {
+		Kind, Inst, Req, Room, Observation, Claim string
+
+		Pages [][2]uint32 // runs: the first of them, and how many
+	}
 }
 
 // Judged is a verdict.

@@ -6,6 +6,7 @@
 
 #include <mutex>
 #include <set>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -36,7 +37,13 @@ static thread_local bool current; // the thread has the context
 #define NEEDS_CONTEXT \
 	if (!current) return CUDA_ERROR_INVALID_CONTEXT
 
-API cuInit(unsigned) { return getenv("FAKECUDA_NO_DEVICE") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; }
+API cuInit(unsigned) {
+	if (getenv("FAKECUDA_CRASH")) {
+		signal(SIGSEGV, SIG_DFL);
+		raise(SIGSEGV);
+	}
+	return getenv("FAKECUDA_NO_DEVICE") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+}
 API cuDriverGetVersion(int *version) { return *version = CUDA_VERSION, CUDA_SUCCESS; }
 API cuDeviceGetCount(int *count) { return *count = 1, CUDA_SUCCESS; }
 API cuDeviceGet(CUdevice *device, int ordinal) {
