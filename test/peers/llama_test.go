@@ -76,7 +76,13 @@ const logitsAgree = 1e-5
 
 // Promise: on fixed prompts the logits are those of numpy in float64, and so is the
 // token that is chosen.
-func TestTheModelsLogitsAreThoseOfNumpy(t *testing.T) {
+func TestTheModelsLogitsAreThoseOfNumpy(t *testing.T) { compareLogits(t, "logits") }
+
+// Promise: and they are those of llama.cpp.
+func TestTheModelsLogitsAreThoseOfLlamaCpp(t *testing.T) { compareLogits(t, "llama.cpp") }
+
+// compareLogits compares the logits of some prompts' last tokens with the peer's.
+func compareLogits(t *testing.T, op string) {
 	m, peer := loaded(t)
 	chat, err := m.EncodeChat([]model.Message{{Role: "user", Content: "What is the capital of France?"}})
 	must(t, err)
@@ -84,7 +90,7 @@ func TestTheModelsLogitsAreThoseOfNumpy(t *testing.T) {
 		chat, m.Encode([]byte("my secret is 5f2a99c1\nmy secret is 5f2a99c1\nmy secret is")), m.Encode([]byte("def add(a, b):")),
 	}
 	var got struct{ Logits []string }
-	peer.ask(map[string]any{"op": "logits", "texts": texts}, &got)
+	peer.ask(map[string]any{"op": op, "texts": texts}, &got)
 	be, err := cpu.New(m.Network, cpu.Config{Pages: 1 + 3*len(texts), PageTokens: 16, DType: reference.Float32})
 	must(t, err)
 	defer be.Close()

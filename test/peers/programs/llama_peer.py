@@ -1,16 +1,17 @@
 """A model file by its definition: numpy in float64, the tokenizers package, and jinja2
-for the file's own chat template.
+for the file's own chat template; and by llama.cpp, as the cyllama package carries it.
 
 Requests: {"op": "load", "path": str} answers {"name": str}; {"op": "encode", "text":
 str} answers {"tokens": [...]}; {"op": "chat", "messages": [...]} too; {"op":
 "logits", "texts": [[token, ...], ...]} answers {"logits": [base64 of float64, ...]},
-of each text's last token. Each answer is a line "answer " + JSON.
+of each text's last token; {"op": "llama.cpp", …} the same of llama.cpp. Each answer is a line "answer " + JSON.
 """
 
 import base64
 import json
 import struct
 import sys
+import tempfile
 
 import jinja2
 import numpy as np
@@ -31,6 +32,7 @@ class File:
         for _ in range(keys):
             key = self.text()
             self.keys[key] = self.value(self.scalar("I"))
+        self.infos = self.at
         for _ in range(tensors):
             name = self.text()
             dims = [self.scalar("Q") for _ in range(self.scalar("I"))]
@@ -77,6 +79,49 @@ class File:
         else:
             raise ValueError(f"tensor type {kind}")
         return out.reshape(dims[::-1])
+
+
+    def widen(self, path):
+        """Writes the same file with every tensor as float32."""
+        infos, offset = b"", 0
+        for name, (dims, _, _) in self.tensors.items():
+            infos += struct.pack("<Q", len(name)) + name.encode()
+            infos += struct.pack(f"<I{len(dims)}QIQ", len(dims), *dims, 0, offset)
+            offset += (int(np.prod(dims)) * 4 + 31) // 32 * 32
+        with open(path, "wb") as out:
+            out.write(self.data[: self.infos] + infos)
+            out.write(bytes(-out.tell() % 32))
+            for name in self.tensors:
+                raw = self.tensor(name).astype("<f4").tobytes()
+                out.write(raw + bytes(-len(raw) % 32))
+
+
+def llama_cpp_logits(f, texts):
+    """What llama.cpp computes with all weights, keys and values as float32: with those of
+    the file it would round what it multiplies them with to eight bits."""
+    from cyllama.llama import llama_cpp
+
+    class Model(llama_cpp.LlamaModel):
+        n_vocab = len(f.keys["tokenizer.ggml.tokens"])  # get_logits_ith asks for it
+
+    llama_cpp.llama_backend_init()
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/float32.gguf"
+        f.widen(path)
+        settings = llama_cpp.LlamaModelParams()
+        settings.n_gpu_layers = 0
+        model = Model(path, params=settings, verbose=False)
+        for text in texts:
+            settings = llama_cpp.LlamaContextParams()
+            settings.n_ctx, settings.n_threads, settings.n_threads_batch = 256, 1, 1
+            settings.type_k, settings.type_v, settings.flash_attn_type = 0, 0, 0
+            context = llama_cpp.LlamaContext(model, settings, False)
+            batch = llama_cpp.LlamaBatch(n_tokens=len(text), embd=0, n_seq_max=1)
+            batch.set_batch(text, 0, False)
+            context.decode(batch)
+            out.append(np.array(context.get_logits_ith(-1), np.float64))
+    return np.array(out)
 
 
 def norm(x, weights, epsilon):
@@ -150,7 +195,8 @@ class Model:
         if request["op"] == "chat":
             text = self.template.render(messages=request["messages"], add_generation_prompt=True)
             return {"tokens": self.special.encode(text).ids}
-        return {"logits": [base64.b64encode(row.tobytes()).decode() for row in logits(self.file, request["texts"])]}
+        compute = llama_cpp_logits if request["op"] == "llama.cpp" else logits
+        return {"logits": [base64.b64encode(row.tobytes()).decode() for row in compute(self.file, request["texts"])]}
 
 
 def main():
