@@ -32,7 +32,7 @@ failed=0
 "$work/cuda.test" "${flags[@]}" -test.run '^$' -test.bench . >"$out/kernels-bench.txt" 2>&1 || failed=1
 if command -v compute-sanitizer >/dev/null; then
 	for tool in memcheck racecheck; do
-		compute-sanitizer --tool "$tool" --error-exitcode 9 "$work/cuda.test" -test.run 'AgreeWithFloat64|Skipped|Digest|Scrub' \
+		compute-sanitizer --tool "$tool" --error-exitcode 9 "$work/cuda.test" -test.run 'AgreeWithFloat64|Skipped|Digest|Scrub|WrongTag' \
 			>"$out/kernels-$tool.txt" 2>&1 || failed=1
 	done
 else

@@ -173,6 +173,19 @@ func (r *rig) row(kind, layer, token, position, head int) []float64 {
 	return out
 }
 
+// rowOf gives a token's keys (kind 0) or values (1) of one kv head.
+type rowOf func(kind, layer, token, position, head int) []float64
+
+// unrounded is row before it was stored.
+func (r *rig) unrounded(kind, layer, token, position, head int) []float64 {
+	dim := r.memory.layout.HeadDim
+	out := make([]float64, dim)
+	for i := range out {
+		out[i] = float64(r.script.number(kind, layer, token, position, head*dim+i))
+	}
+	return out
+}
+
 // stored reads number i as the type's definition says.
 func stored(d reference.DType, b []byte, i int) float64 {
 	if d == reference.Float32 {
