@@ -26,6 +26,22 @@ type engine struct {
 
 func start(t *testing.T) *engine {
 	t.Helper()
+	m := load(t)
+	b, err := cpu.New(m.Network, cpu.Config{Pages: 2 * owed, PageTokens: pageTokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &engine{m, b, t}
+}
+
+// load opens the model's file.
+func load(t testing.TB) *model.Model {
+	t.Helper()
 	path, err := File(t.Context(), ".")
 	if err != nil {
 		t.Fatal(err)
@@ -34,16 +50,12 @@ func start(t *testing.T) *engine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := cpu.New(m.Network, cpu.Config{Pages: 2 * owed, PageTokens: pageTokens})
-	if err != nil {
-		t.Fatal(errors.Join(err, m.Close()))
-	}
 	t.Cleanup(func() {
-		if err := errors.Join(b.Close(), m.Close()); err != nil {
+		if err := m.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	return &engine{m, b, t}
+	return m
 }
 
 // table hands out pages from one on, as so manieth generation.
