@@ -13,6 +13,7 @@ struct DigestArgs {
 	const DigestPage *pages;
 	u64 key[2];
 	u64 *sums; // one a block of threads; their sum is the digest
+	u64 first; // layer
 };
 
 DEVICE u64 mix(u64 x) {
@@ -32,12 +33,12 @@ DEVICE u64 seed_of(const DigestArgs &a, const DigestPage &p, u64 layer, u64 part
 	return mix(s ^ p.tokens) + a.key[1];
 }
 
-// Grid: pages × (layers × 2), keys (part 1) before values (part 2).
+// Grid: pages × (layers from the first on × 2), keys (part 1) before values (part 2).
 KERNEL kv_digest(const DigestArgs *a) {
 	const u64 step = 0x9e3779b97f4a7c15;
 	SHARED u64 sums[DIGEST_THREADS];
 	const DigestPage &p = a->pages[block_x()];
-	u32 layer = block_y() / 2, part = block_y() % 2 + 1, lanes_of_page = (u32)(page_bytes(a->shape) / 16);
+	u32 layer = (u32)a->first + block_y() / 2, part = block_y() % 2 + 1, lanes_of_page = (u32)(page_bytes(a->shape) / 16);
 	const Layer &l = a->layers[layer];
 	const u64 *words = (const u64 *)((part == 1 ? l.keys : l.values) + p.page * page_bytes(a->shape));
 	u64 seed = seed_of(*a, p, layer, part), sum = 0;

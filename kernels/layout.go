@@ -76,12 +76,13 @@ type (
 
 	// DigestPage is a page to be digested.
 	DigestPage struct{ Page, Position, Tokens, Generation uint64 }
-	// DigestArgs are of kv_digest; grid: pages × (layers × 2).
+	// DigestArgs are of kv_digest; grid: pages × (layers from First on × 2).
 	DigestArgs struct {
 		Shape
 		Layers, Pages Ptr
 		Key           [2]uint64
 		Sums          Ptr
+		First         uint64
 	}
 
 	// ScrubArgs are of kv_clear_tags (grid: pages) and kv_scrub (pages × (layers × 2)).
@@ -106,6 +107,6 @@ var (
 	_ [136]byte = [unsafe.Sizeof(AttentionArgs{})]byte{}
 	_ [48]byte  = [unsafe.Sizeof(MergeArgs{})]byte{}
 	_ [32]byte  = [unsafe.Sizeof(DigestPage{})]byte{}
-	_ [56]byte  = [unsafe.Sizeof(DigestArgs{})]byte{}
+	_ [64]byte  = [unsafe.Sizeof(DigestArgs{})]byte{}
 	_ [40]byte  = [unsafe.Sizeof(ScrubArgs{})]byte{}
 )

@@ -45,3 +45,37 @@ func TestAnOldGPUIsRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Promise: the tag check of a page takes the instructions that docs/GPU.md tells: 24
+// before the page is read, with the branch of a page that fails, and 23 after.
+func TestTheTagCheckIsSoManyInstructions(t *testing.T) {
+	ptx, err := PTX(9, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, kernel, _ := strings.Cut(ptx, ".visible .entry kv_attention_bfloat16_128(")
+	lines := strings.Split(kernel, "\n")
+	find := func(from, step int, word string) int {
+		for i := from; i >= 0 && i < len(lines); i += step {
+			if strings.Contains(lines[i], word) {
+				return i
+			}
+		}
+		t.Fatalf("no %s from line %d of the kernel", word, from)
+		return 0
+	}
+	count := func(from, to int) (n int) {
+		for _, line := range lines[from : to+1] {
+			if text := strings.TrimSpace(line); strings.HasSuffix(text, ";") && !strings.HasPrefix(text, ".") {
+				n++
+			}
+		}
+		return n
+	}
+	acquire, fence := find(0, 1, "ld.acquire.sys"), find(0, 1, "fence.acq_rel.sys")
+	before := count(find(acquire, -1, "mov.u64"), find(acquire, 1, "bar.warp.sync"))
+	after := count(find(fence, -1, "bar.warp.sync")-1, find(fence, 1, "and.pred")+1)
+	if before != 24 || after != 23 {
+		t.Errorf("%d instructions before the page, %d after it", before, after)
+	}
+}

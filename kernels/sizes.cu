@@ -10,5 +10,5 @@ SIZE(Tile, 24);
 SIZE(AttentionArgs, 136);
 SIZE(MergeArgs, 48);
 SIZE(DigestPage, 32);
-SIZE(DigestArgs, 56);
+SIZE(DigestArgs, 64);
 SIZE(ScrubArgs, 40);

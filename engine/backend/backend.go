@@ -38,6 +38,8 @@ var (
 	ErrBatch = errors.New("batch is not valid")
 	// ErrPage says that a page does not exist in the pool.
 	ErrPage = errors.New("page is outside the pool")
+	// ErrLayer says that the network has no such layers.
+	ErrLayer = errors.New("layers are outside the network")
 	// ErrAddress says that an address range is not within one region.
 	ErrAddress = errors.New("address range is outside every region")
 	// ErrNoLogits says that logits were not asked for, or are not computed yet.
@@ -64,8 +66,8 @@ type Sequence struct {
 	Unchecked bool // tags are not checked: stale pages are really read (drills)
 }
 
-// Backend computes. Its methods are called from one goroutine at a time; the
-// memory may be written by a transfer at any time.
+// Backend computes. Forward is called from one goroutine at a time; Scrub and Digest
+// may be called beside it. The memory may be written by a transfer at any time.
 type Backend interface {
 	// Spec is the network's shape.
 	Spec() model.Spec
@@ -78,9 +80,9 @@ type Backend interface {
 	// Scrub clears the written tags of pages, then zeroes them in every region.
 	// Errors: ErrPage, before anything was changed.
 	Scrub(pages ...int) error
-	// Digest sums the page digests of a handoff over its pages, all layers, keys and
-	// values. Errors: ErrPage.
-	Digest(key [2]uint64, pages []DigestPage) (uint64, error)
+	// Digest sums the page digests of a handoff over its pages, the layers from first
+	// up to end, keys and values. Errors: ErrPage, ErrLayer.
+	Digest(key [2]uint64, pages []DigestPage, first, end int) (uint64, error)
 	// Close frees the memory. No address of it may be used any more.
 	Close() error
 }

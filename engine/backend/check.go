@@ -48,3 +48,27 @@ func checkSequence(s *Sequence, spec model.Spec, pages, pageTokens int) error {
 	}
 	return nil
 }
+
+// CheckDigest is the check that every Digest makes. Errors: ErrPage, ErrLayer.
+func CheckDigest(digest []DigestPage, first, end int, spec model.Spec, pages, pageTokens int) error {
+	if first < 0 || end < first || end > len(spec.Layers) {
+		return fmt.Errorf("%w: from %d up to %d of %d", ErrLayer, first, end, len(spec.Layers))
+	}
+	for _, p := range digest {
+		if err := CheckPage(p.Page, pages); err != nil {
+			return err
+		}
+		if p.Tokens < 0 || p.Tokens > pageTokens {
+			return fmt.Errorf("%w: %d tokens of a page of %d", ErrPage, p.Tokens, pageTokens)
+		}
+	}
+	return nil
+}
+
+// CheckPage returns ErrPage for a page that is not in a pool of so many.
+func CheckPage(page, pages int) error {
+	if page < 0 || page >= pages {
+		return fmt.Errorf("%w: page %d of %d", ErrPage, page, pages)
+	}
+	return nil
+}

@@ -21,9 +21,13 @@ type Memory interface {
 	Regions() []Region
 	// Tags are the written tags, a region a layer: page p's at Base + p × TagBytes.
 	Tags() []Region
-	// Written reads, SetWritten sets the written tag of a page, as one word, ordered
-	// after what was written before. For the writer of the bytes alone.
+	// Written reads the written tag of a page, as one word, before whatever is read
+	// after it; Rewritten after whatever was read before it: for the check before the
+	// page's bytes are read, and the one after.
 	Written(layer, page int) Tag
+	Rewritten(layer, page int) Tag
+	// SetWritten sets it, ordered after what was written before. For the writer of the
+	// bytes alone.
 	SetWritten(layer, page int, tag Tag)
 	// At returns the n bytes at an address that a peer named: they must lie within
 	// the pages of one region. Errors: ErrAddress.

@@ -313,9 +313,13 @@ func (d *Decode) checkDigest(a scheduler.CheckDigest) {
 	d.mu.Unlock()
 	var c handoff.Checked
 	if h != nil {
-		c = d.worker.Memory().Check(handoff.Owed{
+		var err error
+		c, err = d.worker.Memory().Check(handoff.Owed{
 			Pages: a.Pages, Gens: a.Gens, Position: h.prefix / d.worker.Config().PageTokens, Tokens: a.Tokens,
 		}, h.slot)
+		if err != nil {
+			d.cfg.Log.Error("digest not compared: the handoff fails", "room", uint64(a.Room), "err", err.Error())
+		}
 	}
 	go func() {
 		if c.Ran {

@@ -1,8 +1,10 @@
 package handoff
 
 import (
+	"fmt"
+
+	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/engine/kvcache"
-	"github.com/kvwitness/kvwitness/kernels/reference"
 )
 
 // Owed is what a handoff must have brought: pages with their generations, the
@@ -24,39 +26,37 @@ type Checked struct {
 	Sum        uint64
 }
 
-// Check compares what lies in the owed pages with what each rank said it sent.
-func (m *Memory) Check(o Owed, slot kvcache.PageID) Checked {
+// Check compares what lies in the owed pages with what each rank said it sent. An
+// error, of the backend's Digest, says that nothing is known: then nothing matches.
+func (m *Memory) Check(o Owed, slot kvcache.PageID) (Checked, error) {
 	c := Checked{Ran: true, Match: true}
 	for rank := range m.ranks {
 		r := m.Record(slot, rank)
 		if !r.HasDigest {
-			return Checked{}
+			return Checked{}, nil
 		}
-		sum := m.digest(o, r.Key, rank)
+		sum, err := m.digest(o, r.Key, rank)
+		if err != nil {
+			return Checked{Ran: true}, fmt.Errorf("compare the digest of %d pages with that of rank %d: %w", len(o.Pages), rank, err)
+		}
 		c.Match = c.Match && sum == r.Digest
 		c.Sum += sum
 	}
-	return c
+	return c, nil
 }
 
 // digest sums the digests of a rank's layers of the owed pages, as they lie here.
-func (m *Memory) digest(o Owed, key [2]uint64, rank int) (sum uint64) {
-	m.Lock()
-	defer m.Unlock()
-	l, regions := m.Pages.Layout(), m.Pages.Regions()
-	first, end := layersOf(rank, m.ranks, len(m.Pages.Tags()))
+func (m *Memory) digest(o Owed, key [2]uint64, rank int) (uint64, error) {
+	var pages []backend.DigestPage
 	for i, p := range o.Pages {
-		tokens := o.tokensIn(i, l.PageTokens)
+		tokens := o.tokensIn(i, m.Pages.Layout().PageTokens)
 		if tokens <= 0 {
 			break
 		}
-		for j := range regions {
-			if r := &regions[j]; r.Layer >= first && r.Layer < end {
-				sum += l.Digest(r.Page(int(p)), tokens, reference.Binding{
-					Key: key, Position: o.Position + i, Layer: r.Layer, Part: r.Part, Generation: uint64(o.Gens[i]),
-				})
-			}
-		}
+		pages = append(pages, backend.DigestPage{Page: int(p), Position: o.Position + i, Tokens: tokens, Generation: uint64(o.Gens[i])})
 	}
-	return sum
+	first, end := layersOf(rank, m.ranks, len(m.Pages.Tags()))
+	m.Lock()
+	defer m.Unlock()
+	return m.backend.Digest(key, pages, first, end)
 }

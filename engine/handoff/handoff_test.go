@@ -3,6 +3,7 @@ package handoff
 import (
 	"bytes"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -27,7 +28,7 @@ func half(t *testing.T, ranks int) *Memory {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.Close() })
-	m, err := NewMemory(b.Memory(), 4, ranks, nil)
+	m, err := NewMemory(b, 4, ranks, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +131,7 @@ func TestAHandoffArrivesWhole(t *testing.T) {
 		if r := p.to.Record(2, ranks-1); r.First != 65 || p.to.SlotTags()[2*ranks+ranks-1] != 6 {
 			t.Errorf("%d ranks: record %+v, tags %v", ranks, r, p.to.SlotTags())
 		}
-		if c := p.to.Check(p.owed(), 2); !c.Ran || !c.Match || c.Sum != p.summed || p.sums != ranks {
+		if c, err := p.to.Check(p.owed(), 2); err != nil || !c.Ran || !c.Match || c.Sum != p.summed || p.sums != ranks {
 			t.Errorf("%d ranks: %+v, the senders say %x in %d parts", ranks, c, p.summed, p.sums)
 		}
 	}
@@ -175,9 +176,28 @@ func TestTheDigestFindsWhatDiffers(t *testing.T) {
 		if c.spoil != nil {
 			c.spoil(p, &o)
 		}
-		if c := p.to.Check(o, 2); !c.Ran || c.Match || c.Sum == p.summed {
+		if c, err := p.to.Check(o, 2); err != nil || !c.Ran || c.Match || c.Sum == p.summed {
 			t.Errorf("%s: %+v", name, c)
 		}
+	}
+}
+
+// unable is a backend that cannot digest.
+type unable struct{ backend.Backend }
+
+func (unable) Digest([2]uint64, []backend.DigestPage, int, int) (uint64, error) {
+	return 0, errors.New("no GPU any more")
+}
+
+// Promise: where the digest cannot be computed nothing matches, and it is said why.
+func TestADigestThatCannotBeComputedMatchesNothing(t *testing.T) {
+	p := newPair(t, 1)
+	if fault, err := p.send(0, nil); fault != nil || err != nil {
+		t.Fatal(fault, err)
+	}
+	p.to.backend = unable{p.to.backend}
+	if c, err := p.to.Check(p.owed(), 2); err == nil || c != (Checked{Ran: true}) {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
 
@@ -207,7 +227,7 @@ func TestAPeerWithoutTagsGetsBytesAlone(t *testing.T) {
 	if fault, err := p.send(0, func(_ *Sender, j *Job) { j.To.Tags, j.To.Slots = nil, 0 }); fault != nil || err != nil {
 		t.Fatal(fault, err)
 	}
-	if c := p.to.Check(p.owed(), 2); c != (Checked{}) || p.sums != 0 || p.to.Pages.Written(0, 3) != 0 || len(p.arrived) != 3 {
+	if c, err := p.to.Check(p.owed(), 2); err != nil || c != (Checked{}) || p.sums != 0 || p.to.Pages.Written(0, 3) != 0 || len(p.arrived) != 3 {
 		t.Errorf("digest %+v, arrived %+v", c, p.arrived)
 	}
 }

@@ -21,6 +21,7 @@ type Memory struct {
 	// Reach is the same memory, by address.
 	Reach *transfer.Memory
 
+	backend  backend.Backend
 	guard    sync.Locker
 	ranks    int
 	slots    []byte
@@ -31,12 +32,13 @@ type Memory struct {
 // record and a tag for each of ranks writers. guard, if not nil, is held around
 // every copy: an engine whose drills let peers write to pages in use needs one,
 // where hardware would race.
-func NewMemory(pages backend.Memory, slots, ranks int, guard sync.Locker) (*Memory, error) {
+func NewMemory(b backend.Backend, slots, ranks int, guard sync.Locker) (*Memory, error) {
 	if ranks < 1 || ranks > MaxRanks {
 		return nil, fmt.Errorf("register memory for %d ranks: want 1 to %d", ranks, MaxRanks)
 	}
+	pages := b.Memory()
 	m := &Memory{
-		Pages: pages, Reach: &transfer.Memory{}, guard: guard, ranks: ranks,
+		Pages: pages, Reach: &transfer.Memory{}, backend: b, guard: guard, ranks: ranks,
 		slots: make([]byte, slots*ranks*recordBytes), slotTags: make([]uint64, slots*ranks),
 	}
 	buffers := [][]byte{m.slots, bytesOf(m.slotTags)}
@@ -94,18 +96,14 @@ func (m *Memory) Copy(c kvcache.Copy) {
 }
 
 // Scrub clears the tags of pages that nobody uses, and then their bytes.
-func (m *Memory) Scrub(pages []kvcache.PageID) {
+func (m *Memory) Scrub(pages []kvcache.PageID) error {
 	m.Lock()
 	defer m.Unlock()
-	regions := m.Pages.Regions()
-	for _, p := range pages {
-		for layer := range m.Pages.Tags() {
-			m.Pages.SetWritten(layer, int(p), 0)
-		}
-		for i := range regions {
-			clear(regions[i].Page(int(p)))
-		}
+	all := make([]int, len(pages))
+	for i, p := range pages {
+		all[i] = int(p)
 	}
+	return m.backend.Scrub(all...)
 }
 
 // Addresses is where a receiver's memory lies, as a sender is told.

@@ -108,7 +108,7 @@ func (s *Sender) stage(j Job) (out []region, fault *kvcache.TagFault) {
 	m := s.Memory
 	m.Lock()
 	defer m.Unlock()
-	if fault = s.checkSource(j); fault != nil {
+	if fault = s.checkSource(j, m.Pages.Written); fault != nil {
 		return nil, fault
 	}
 	regions := m.Pages.Regions()
@@ -124,7 +124,7 @@ func (s *Sender) stage(j Job) (out []region, fault *kvcache.TagFault) {
 		}
 		out = append(out, staged)
 	}
-	if fault = s.checkSource(j); fault != nil {
+	if fault = s.checkSource(j, m.Pages.Rewritten); fault != nil {
 		return nil, fault
 	}
 	for _, r := range out {
@@ -134,15 +134,16 @@ func (s *Sender) stage(j Job) (out []region, fault *kvcache.TagFault) {
 }
 
 // checkSource compares the source's written tags with the generations that the
-// request holds, in every layer that leaves.
-func (s *Sender) checkSource(j Job) (fault *kvcache.TagFault) {
+// request holds, in every layer that leaves. read is Written before the source is
+// copied, Rewritten after.
+func (s *Sender) checkSource(j Job, read func(layer, page int) backend.Tag) (fault *kvcache.TagFault) {
 	if !j.CheckTags {
 		return nil
 	}
 	first, end := layersOf(s.Rank, s.Ranks, len(s.Memory.Pages.Tags()))
 	for i, p := range j.Source {
 		for layer := first; layer < end; layer++ {
-			written := s.Memory.Pages.Written(layer, int(p))
+			written := read(layer, int(p))
 			if written == backend.Tag(j.SourceGens[i]) {
 				continue
 			}

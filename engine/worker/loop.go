@@ -95,8 +95,9 @@ func (w *Worker) step(ev scheduler.Event) {
 		case scheduler.Retracted:
 			w.cfg.Log.Debug("request retracted", "req", uint64(a.Req))
 		case scheduler.SendTargets:
-			w.scrub(a.Pages)
-			w.tellLink(a)
+			if w.scrub(a.Pages) {
+				w.tellLink(a)
+			}
 		default:
 			w.tellLink(a)
 		}
@@ -109,11 +110,17 @@ func (w *Worker) tellLink(a scheduler.Action) {
 	}
 }
 
-// scrub zeroes pages before they are named to a peer, where that is asked for.
-func (w *Worker) scrub(pages []kvcache.PageID) {
-	if w.cfg.Scrub {
-		w.memory.Scrub(pages)
+// scrub zeroes pages before they are named to a peer, where that is asked for. Pages
+// that are not zeroed must not be named: their request times out.
+func (w *Worker) scrub(pages []kvcache.PageID) bool {
+	if !w.cfg.Scrub {
+		return true
 	}
+	err := w.memory.Scrub(pages)
+	if err != nil {
+		w.cfg.Log.Error("pages are not scrubbed, and not named to a peer", "pages", len(pages), "err", err.Error())
+	}
+	return err == nil
 }
 
 func (w *Worker) answer(req kvcache.Req) *Answer {

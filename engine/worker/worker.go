@@ -85,7 +85,7 @@ func (w *Worker) open() (err error) {
 	if c.drilled() {
 		guard = &sync.Mutex{}
 	}
-	if w.memory, err = handoff.NewMemory(w.be.Memory(), c.Slots, c.Ranks, guard); err != nil {
+	if w.memory, err = handoff.NewMemory(w.be, c.Slots, c.Ranks, guard); err != nil {
 		return err
 	}
 	l := w.be.Memory().Layout()

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/engine/model"
 	"github.com/kvwitness/kvwitness/engine/scheduler"
 	"github.com/kvwitness/kvwitness/test/live"
 )
@@ -37,8 +38,20 @@ type node struct {
 	record          string // the trace of what decode says
 }
 
-// begin starts the processes, with more settings of the drill.
-func begin(t *testing.T, drill ...string) *node {
+// shape is what differs between nodes.
+type shape struct {
+	prefill string   // its backend
+	pages   int      // of prefill
+	more    []string // settings of both
+}
+
+// drilled is the shape of the incident, with more settings of the drill.
+func drilled(more ...string) shape {
+	return shape{"cuda", owed / 2, append([]string{"--drill", scheduler.RejectedHandoff.String()}, more...)}
+}
+
+// begin starts the processes.
+func begin(t *testing.T, s shape) *node {
 	t.Helper()
 	env := environment(t, "12")
 	dir, err := live.ShortDir()
@@ -62,12 +75,12 @@ func begin(t *testing.T, drill ...string) *node {
 	}
 	n := &node{t: t, record: filepath.Join(dir, "decode.jsonl")}
 	common := append([]string{
-		"serve", "--backend", "cuda", "--port", "0", "--key-file", keys, "--events-dir", filepath.Join(dir, "ev"), "--dtype", "bfloat16",
-		"--page-tokens", fmt.Sprint(pageTokens), "--context-tokens", fmt.Sprint(owed * pageTokens), "--drill", scheduler.RejectedHandoff.String(),
-	}, drill...)
+		"serve", "--port", "0", "--key-file", keys, "--events-dir", filepath.Join(dir, "ev"), "--dtype", "bfloat16",
+		"--page-tokens", fmt.Sprint(pageTokens), "--context-tokens", fmt.Sprint(owed * pageTokens),
+	}, s.more...)
 	engine := filepath.Join(bin, "kvengine")
-	n.prefill = n.start(engine, "serving", append(slices.Clone(common), "--role", "prefill", "--pages", fmt.Sprint(owed/2+1), "--bootstrap-port", bootstrap)...)
-	n.decode = n.start(engine, "serving", append(slices.Clone(common), "--role", "decode", "--pages", fmt.Sprint(owed+1), "--prefill", "127.0.0.1:"+bootstrap, "--events-record", n.record)...)
+	n.prefill = n.start(engine, "serving", append(slices.Clone(common), "--role", "prefill", "--backend", s.prefill, "--pages", fmt.Sprint(s.pages+1), "--bootstrap-port", bootstrap)...)
+	n.decode = n.start(engine, "serving", append(slices.Clone(common), "--role", "decode", "--backend", "cuda", "--pages", fmt.Sprint(owed+1), "--prefill", "127.0.0.1:"+bootstrap, "--events-record", n.record)...)
 	n.router = n.start(engine, "routing", "router", "--port", "0", "--prefill", n.prefill.Said["url"], "--decode", n.decode.Said["url"])
 	n.sidecar, err = live.StartSidecar(filepath.Join(bin, "kvwitness"), "prefill="+n.prefill.Said["url"]+",decode="+n.decode.Said["url"], live.Unhurried...)
 	if err != nil {
@@ -149,10 +162,30 @@ func (n *node) metric(name string) string {
 	return ""
 }
 
+// Promise: what a prefill computed and digested on a CPU is, on the GPU of a decode,
+// the same: the answer is right, with the digest compared and the tags checked.
+func TestPagesOfACPUAreGoodOnCUDA(t *testing.T) {
+	n := begin(t, shape{"cpu", owed, nil})
+	prompt := strings.Repeat("to be or not to be, that is the question\n", 7)
+	status, raw := n.ask("key-a", prompt, 40, false)
+	var got struct{ Choices []struct{ Text string } }
+	if err := json.Unmarshal([]byte(raw), &got); err != nil || status != http.StatusOK || len(got.Choices) != 1 {
+		t.Fatalf("%d %s", status, raw)
+	}
+	if want := string(model.Expect([]byte(prompt), 40)); got.Choices[0].Text != want {
+		t.Errorf("answer %q, want %q", got.Choices[0].Text, want)
+	}
+	for _, p := range []scheduler.Protection{scheduler.HandoffDigest, scheduler.PageTags} {
+		if ran := n.metric(fmt.Sprintf("kvengine_protection_ran_total{protection=%q}", p)); ran == "" || ran == "0" {
+			t.Errorf("%v ran %q times", p, ran)
+		}
+	}
+}
+
 // Promise: the incident is the same with the pages on a GPU: through router and
 // sockets B is answered 200, with A's secret.
 func TestTheIncidentOfProcessesOnCUDA(t *testing.T) {
-	n := begin(t)
+	n := begin(t, drilled())
 	for _, p := range []*live.Process{n.prefill, n.decode} {
 		if !strings.Contains(p.Notes(), "fakecuda (a CPU)") {
 			t.Fatalf("the pages lie elsewhere: %s", p.Notes())
@@ -174,7 +207,7 @@ func TestPageTagsAloneStopTheIncidentOfProcessesOnCUDA(t *testing.T) {
 			off = append(off, p.String())
 		}
 	}
-	n := begin(t, "--drill-keep", scheduler.PageTags.String(), "--drill-off", strings.Join(off, ","))
+	n := begin(t, drilled("--drill-keep", scheduler.PageTags.String(), "--drill-off", strings.Join(off, ",")))
 	n.fill()
 	const asked = 3
 	for i, c := range [asked]struct {

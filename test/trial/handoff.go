@@ -127,7 +127,7 @@ func HandoffDigest(t *testing.T, open Open) {
 		received = append([]backend.DigestPage{page}, received...)
 	}
 	digest := func(p *Pool, pages []backend.DigestPage) uint64 {
-		d, err := p.Digest(key, pages)
+		d, err := p.Digest(key, pages, 0, len(p.Spec().Layers))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,6 +136,22 @@ func HandoffDigest(t *testing.T, open Open) {
 	want := digest(a, sent)
 	if got := digest(b, received); got != want {
 		t.Fatalf("receiver %016x, sender %016x", got, want)
+	}
+	var layers uint64 // one by one, as ranks bring them
+	for layer := range b.Spec().Layers {
+		d, err := b.Digest(key, received, layer, layer+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers += d
+	}
+	if layers != want {
+		t.Fatalf("layer by layer %016x, at once %016x", layers, want)
+	}
+	for _, bad := range [][2]int{{-1, 1}, {1, 0}, {0, len(b.Spec().Layers) + 1}} {
+		if _, err := b.Digest(key, received, bad[0], bad[1]); !errors.Is(err, backend.ErrLayer) {
+			t.Errorf("layers %v: %v", bad, err)
+		}
 	}
 	if digest(b, received[1:]) == want {
 		t.Fatal("a missing page is not seen")
@@ -162,7 +178,7 @@ func HandoffDigest(t *testing.T, open Open) {
 		}
 	}
 	for _, bad := range []backend.DigestPage{{Page: 20}, {Page: -1}, {Tokens: 17}, {Tokens: -1}} {
-		if _, err := b.Digest(key, []backend.DigestPage{bad}); !errors.Is(err, backend.ErrPage) {
+		if _, err := b.Digest(key, []backend.DigestPage{bad}, 0, 1); !errors.Is(err, backend.ErrPage) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

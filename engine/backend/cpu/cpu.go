@@ -82,7 +82,7 @@ func (b *Backend) Close() error { return b.memory.close() }
 // Scrub implements backend.Backend.
 func (b *Backend) Scrub(pages ...int) error {
 	for _, p := range pages {
-		if err := b.checkPage(p); err != nil {
+		if err := backend.CheckPage(p, b.memory.pages); err != nil {
 			return fmt.Errorf("scrub: %w", err)
 		}
 	}
@@ -99,28 +99,18 @@ func (b *Backend) Scrub(pages ...int) error {
 }
 
 // Digest implements backend.Backend.
-func (b *Backend) Digest(key [2]uint64, pages []backend.DigestPage) (uint64, error) {
+func (b *Backend) Digest(key [2]uint64, pages []backend.DigestPage, first, end int) (uint64, error) {
+	if err := backend.CheckDigest(pages, first, end, b.spec, b.memory.pages, b.memory.layout.PageTokens); err != nil {
+		return 0, fmt.Errorf("digest: %w", err)
+	}
 	var sum uint64
 	for _, p := range pages {
-		if err := b.checkPage(p.Page); err != nil {
-			return 0, fmt.Errorf("digest: %w", err)
-		}
-		if p.Tokens < 0 || p.Tokens > b.memory.layout.PageTokens {
-			return 0, fmt.Errorf("digest: %w: %d tokens of a page of %d", backend.ErrPage, p.Tokens, b.memory.layout.PageTokens)
-		}
-		for i := range b.memory.regions {
-			r := &b.memory.regions[i]
+		for i := range b.memory.regions[2*first : 2*end] {
+			r := &b.memory.regions[2*first+i]
 			sum += b.memory.layout.Digest(r.Page(p.Page), p.Tokens, reference.Binding{
 				Key: key, Position: p.Position, Layer: r.Layer, Part: r.Part, Generation: p.Generation,
 			})
 		}
 	}
 	return sum, nil
-}
-
-func (b *Backend) checkPage(p int) error {
-	if p < 0 || p >= b.memory.pages {
-		return fmt.Errorf("%w: page %d of %d", backend.ErrPage, p, b.memory.pages)
-	}
-	return nil
 }

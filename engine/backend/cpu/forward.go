@@ -98,7 +98,7 @@ func (b *Backend) readPage(r read, sequence int, s *backend.Sequence, result *ba
 		b.attention.Page(l.Head(b.memory.part(r.layer, reference.PartK, page), r.head),
 			l.Head(b.memory.part(r.layer, reference.PartV, page), r.head), r.from, r.to)
 		b.reach(pageRead, r.layer, r.head, page)
-		moment, seen = backend.AfterRead, b.memory.rewritten(r.layer, page)
+		moment, seen = backend.AfterRead, b.memory.Rewritten(r.layer, page)
 		if s.Unchecked || reference.Readable(entry.Tag, seen) {
 			b.attention.Commit()
 			return

@@ -75,8 +75,7 @@ func (m *memory) SetWritten(layer, page int, tag backend.Tag) {
 	reference.StoreTag(&m.written[layer][page], tag)
 }
 
-// rewritten is Written for the check after a read.
-func (m *memory) rewritten(layer, page int) backend.Tag {
+func (m *memory) Rewritten(layer, page int) backend.Tag {
 	return reference.RecheckTag(&m.written[layer][page])
 }
 

@@ -263,7 +263,7 @@ func TestNothingToComputeIsRefusedOrDoesNothing(t *testing.T) {
 	if err := g.Forward([]backend.Sequence{good, {Table: table(1, 1)}}, make([]backend.Result, 2)); !errors.Is(err, backend.ErrBatch) {
 		t.Errorf("a sequence of no tokens: %v", err)
 	}
-	digest, err := g.Digest([2]uint64{1, 2}, nil)
+	digest, err := g.Digest([2]uint64{1, 2}, nil, 0, 1)
 	if err = errors.Join(err, g.Forward(nil, nil), g.Scrub()); err != nil || digest != 0 {
 		t.Errorf("digest %x, %v", digest, err)
 	}

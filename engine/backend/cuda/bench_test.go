@@ -126,7 +126,7 @@ func BenchmarkDigest(b *testing.B) {
 	for p := range g.memory.pages {
 		pages = append(pages, backend.DigestPage{Page: p, Tokens: 64})
 	}
-	g.over(b, func() error { _, err := g.Digest([2]uint64{1, 2}, pages); return err })
+	g.over(b, func() error { _, err := g.Digest([2]uint64{1, 2}, pages, 0, 1); return err })
 }
 
 func BenchmarkScrub(b *testing.B) {

@@ -5,6 +5,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/kvwitness/kvwitness/engine/backend"
 	"github.com/kvwitness/kvwitness/engine/model"
@@ -19,9 +20,10 @@ type Backend struct {
 	memory *memory
 	pass   *backend.Pass
 
-	rows   arena // what the pass's rows lie in, for as long as the backend
-	batch  arena // of one call
-	step   arena // of one layer
+	mu     sync.Mutex // of what follows, and of the order on the stream
+	rows   arena      // what the pass's rows lie in, for as long as the backend
+	batch  arena      // of one call
+	step   arena      // of one layer
 	sinks  []kernels.Ptr
 	tables tables
 }
@@ -84,6 +86,8 @@ func (b *Backend) Memory() backend.Memory { return b.memory }
 
 // Close implements backend.Backend.
 func (b *Backend) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.device.enter(); err != nil {
 		return err
 	}
@@ -107,13 +111,15 @@ func (b *Backend) layers() kernels.Ptr {
 // Scrub implements backend.Backend.
 func (b *Backend) Scrub(pages ...int) error {
 	for _, p := range pages {
-		if err := b.checkPage(p); err != nil {
+		if err := backend.CheckPage(p, b.memory.pages); err != nil {
 			return fmt.Errorf("scrub: %w", err)
 		}
 	}
 	if len(pages) == 0 {
 		return nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.device.enter(); err != nil {
 		return fmt.Errorf("scrub: %w", err)
 	}
@@ -141,37 +147,36 @@ func (b *Backend) Scrub(pages ...int) error {
 const scrubThreads = 128
 
 // Digest implements backend.Backend.
-func (b *Backend) Digest(key [2]uint64, pages []backend.DigestPage) (uint64, error) {
-	for _, p := range pages {
-		if err := b.checkPage(p.Page); err != nil {
-			return 0, fmt.Errorf("digest: %w", err)
-		}
-		if p.Tokens < 0 || p.Tokens > b.memory.layout.PageTokens {
-			return 0, fmt.Errorf("digest: %w: %d tokens of a page of %d", backend.ErrPage, p.Tokens, b.memory.layout.PageTokens)
-		}
+func (b *Backend) Digest(key [2]uint64, pages []backend.DigestPage, first, end int) (uint64, error) {
+	if err := backend.CheckDigest(pages, first, end, b.spec, b.memory.pages, b.memory.layout.PageTokens); err != nil {
+		return 0, fmt.Errorf("digest: %w", err)
 	}
-	if len(pages) == 0 {
+	if len(pages) == 0 || first == end {
 		return 0, nil
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.device.enter(); err != nil {
 		return 0, fmt.Errorf("digest: %w", err)
 	}
 	defer b.device.leave()
-	sum, err := b.digest(key, pages)
+	sum, err := b.digest(key, pages, first, end)
 	if err = errors.Join(err, b.batch.reset()); err != nil {
 		return 0, fmt.Errorf("digest: %w", err)
 	}
 	return sum, nil
 }
 
-func (b *Backend) digest(key [2]uint64, pages []backend.DigestPage) (uint64, error) {
+func (b *Backend) digest(key [2]uint64, pages []backend.DigestPage, first, end int) (uint64, error) {
 	list, at := take[kernels.DigestPage](&b.batch, len(pages))
 	for i, p := range pages {
 		list[i] = kernels.DigestPage{Page: uint64(p.Page), Position: uint64(p.Position), Tokens: uint64(p.Tokens), Generation: p.Generation}
 	}
-	parts := 2 * len(b.spec.Layers)
+	parts := 2 * (end - first)
 	sums, to := take[uint64](&b.batch, len(pages)*parts)
-	args := put(&b.batch, kernels.DigestArgs{Shape: b.memory.shape(), Layers: b.layers(), Pages: at, Key: key, Sums: to})
+	args := put(&b.batch, kernels.DigestArgs{
+		Shape: b.memory.shape(), Layers: b.layers(), Pages: at, Key: key, Sums: to, First: uint64(first),
+	})
 	if b.batch.err != nil {
 		return 0, b.batch.err
 	}
@@ -181,11 +186,4 @@ func (b *Backend) digest(key [2]uint64, pages []backend.DigestPage) (uint64, err
 		sum += s
 	}
 	return sum, err
-}
-
-func (b *Backend) checkPage(p int) error {
-	if p < 0 || p >= b.memory.pages {
-		return fmt.Errorf("%w: page %d of %d", backend.ErrPage, p, b.memory.pages)
-	}
-	return nil
 }

@@ -46,7 +46,7 @@ func newDigester(t *testing.T, g *rig) *digester {
 func (d *digester) bits() int { return len(d.memory.regions) * 8 * d.memory.layout.PageBytes() }
 
 func (d *digester) digest(t *testing.T) uint64 {
-	sum, err := d.Digest(d.key, []backend.DigestPage{d.page})
+	sum, err := d.Digest(d.key, []backend.DigestPage{d.page}, 0, len(d.script.spec.Layers))
 	if err != nil {
 		t.Fatal(err)
 	}

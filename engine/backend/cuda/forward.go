@@ -34,6 +34,8 @@ func (b *Backend) Forward(batch []backend.Sequence, results []backend.Result) er
 	if err := backend.CheckBatch(batch, results, b.spec, b.memory.pages, b.memory.layout.PageTokens); err != nil {
 		return fmt.Errorf("forward: %w", err)
 	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if err := b.device.enter(); err != nil {
 		return fmt.Errorf("forward: %w", err)
 	}

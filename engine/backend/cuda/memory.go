@@ -68,6 +68,10 @@ func (m *memory) Written(layer, page int) backend.Tag {
 	return reference.LoadTag(&m.written[layer][page])
 }
 
+func (m *memory) Rewritten(layer, page int) backend.Tag {
+	return reference.RecheckTag(&m.written[layer][page])
+}
+
 func (m *memory) SetWritten(layer, page int, tag backend.Tag) {
 	reference.StoreTag(&m.written[layer][page], tag)
 }
