@@ -121,9 +121,10 @@ func (rm *room) busy() bool {
 	return false
 }
 
-// allOK reports whether each page that the receiver named is of some transfer
-// that completed ok: where one failed and was not made again, the engine knows
-// that the handoff is not complete. What only the sender named must complete too.
+// allOK reports whether each page that the receiver named for a sender is of some
+// transfer of that sender which completed ok: where one failed and was not made again,
+// the engine knows that the handoff is not complete. What only the sender named must
+// complete too.
 func (h *handoff) allOK() bool {
 	unfinished := func(t *transfer) bool {
 		unnamed := t.recvTick == 0 && len(t.targets)+len(t.sources) > 0
@@ -136,16 +137,19 @@ func (h *handoff) allOK() bool {
 	if !slices.ContainsFunc(h.transfers, failed) {
 		return true
 	}
-	ok := map[pageOf]struct{}{}
+	ok := map[*instance]map[pageOf]struct{}{}
 	for _, t := range h.transfers {
+		if ok[t.send] == nil {
+			ok[t.send] = map[pageOf]struct{}{}
+		}
 		if t.outcome == lifecycle.OK {
-			collect(ok, t.targets)
+			collect(ok[t.send], t.targets)
 		}
 	}
 	for _, t := range h.transfers {
 		for _, n := range t.targets {
 			for at := n.first; at < n.first+n.count; at++ {
-				if _, done := ok[pageOf{n.pool, at}]; !done {
+				if _, done := ok[t.send][pageOf{n.pool, at}]; !done {
 					return false
 				}
 			}

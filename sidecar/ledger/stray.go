@@ -94,6 +94,24 @@ func (c *call) endsStray(at uint32) bool {
 	return c.inst.strays.end(poster{f.From, f.Xfer}, lo, hi)
 }
 
+// expects reports whether bytes name a transfer into the page as it is handed out now:
+// a name may be used again.
+func (l *Ledger) expects(c *call, from *instance, pl *pool, at uint32) bool {
+	p := &pl.pages[at]
+	names := func(t *transfer) bool { return t.xfer == c.f.Xfer && (t.send == from || c.f.From == "") }
+	for a := p.act; a != 0; a = pl.acts[a].next {
+		if rec := &pl.acts[a]; !rec.source && rec.born == p.born && p.held() && names(l.of(rec)) {
+			return true
+		}
+	}
+	r := l.parties.all[p.owner].req
+	if r == nil || p.flags&ownerRef == 0 {
+		return false
+	}
+	h := r.room.into(pl.inst)
+	return h != nil && slices.ContainsFunc(h.transfers, func(t *transfer) bool { return t.sendTick != 0 && t.recvTick == 0 && names(t) })
+}
+
 // straysFrom remembers what was posted astray.
 func (c *call) straysFrom(at uint32) {
 	if c.f.Outcome == lifecycle.Posted && c.f.Xfer != "" {

@@ -26,7 +26,7 @@ func (l *Ledger) whoseWrite(c *call, from *instance, pl *pool, at uint32) uint32
 	if two {
 		return 0
 	}
-	if a == 0 || !l.of(&pl.acts[a]).open() && (c.f.Xfer == "" || l.of(&pl.acts[a]).xfer != c.f.Xfer) {
+	if a == 0 || !l.of(&pl.acts[a]).open() && (c.f.Xfer == "" || l.of(&pl.acts[a]).xfer != c.f.Xfer || pl.acts[a].born != p.born) {
 		if b := l.unnamedTarget(c, from, pl, at, p, a != 0); b != 0 {
 			a = b
 		}

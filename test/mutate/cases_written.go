@@ -73,6 +73,24 @@ var casesWritten = []mutant{
 		new: `x.landed && x.lo < hi && lo < x.hi`,
 	},
 	{
+		rule: "case-01", clause: "stray-name-again", file: "stray.go",
+		off: "a transfer of the same name may fill the page later",
+		old: `if rec := &pl.acts[a]; !rec.source && rec.born == p.born && p.held() && names(l.of(rec)) {`,
+		new: `if rec := &pl.acts[a]; false && names(l.of(rec)) {`,
+	},
+	{
+		rule: "case-01", clause: "stray-name-again-unnamed", file: "stray.go",
+		off: "also where its receiver names no pages",
+		old: `return h != nil && slices.ContainsFunc(h.transfers, func(t *transfer) bool { return t.sendTick != 0 && t.recvTick == 0 && names(t) })`,
+		new: `return false && h != nil`,
+	},
+	{
+		rule: "case-07", clause: "each-writer", file: "handoff.go",
+		off: "each writer of a page must complete it",
+		old: `if _, done := ok[t.send][pageOf{n.pool, at}]; !done {`,
+		new: `if _, done := ok[h.transfers[0].send][pageOf{n.pool, at}]; !done {`,
+	},
+	{
 		rule: "case-01", clause: "stray-part", file: "stray.go",
 		off: "where a part ended the rest may still end",
 		old: `{max(x.lo, hi), x.hi, x.landed}`,

@@ -68,10 +68,10 @@ func (o *oracle) moved(e *entry) {
 // partsOf decides what each piece of a write means, and whose it is.
 func (o *oracle) partsOf(f *lifecycle.Fact) (parts []part, writers []*transfer) {
 	for _, p := range o.pieces(f.Inst, f.Addr, f.Bytes) {
-		if o.endsStray(f, p) {
+		w := o.writerOf(f, p)
+		if o.endsStray(f, p) && !o.belongs(w.t, p.page) {
 			continue
 		}
-		w := o.writerOf(f, p)
 		for _, t := range w.either {
 			h := t.handoff()
 			h.mixed = true
@@ -443,19 +443,23 @@ func (o *oracle) strike(f *lifecycle.Fact, w writer, x *part) {
 }
 
 func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
-	pg, r := x.piece.page, o.takes(w.t)
-	named := w.t.generation(pg)
-	own := same(pg.gen.holder, r) // its own page, though it did not name it
+	pg := x.piece.page
 	switch {
-	case !pg.gen.over && (named == pg.gen || own):
+	case o.belongs(w.t, pg):
 		x.fills, x.gen = true, pg.gen
-	case named != nil || pg.wasOf(r):
+	case w.t.generation(pg) != nil || pg.wasOf(o.takes(w.t)):
 		if !o.hasLanded(f, x.piece) {
 			o.lateBytes(f, pg, w.t, x.charges)
 		}
 	default:
 		o.foreignBytes(f, pg, w, x.charges)
 	}
+}
+
+// belongs reports whether what a transfer writes into a page is for its present
+// generation: it named it, or the page is its request's.
+func (o *oracle) belongs(t *transfer, pg *page) bool {
+	return t != nil && !pg.gen.over && (t.generation(pg) == pg.gen || same(pg.gen.holder, o.takes(t)))
 }
 
 // strikeOfRoom: the source is a room's, and no transfer of the room goes into
