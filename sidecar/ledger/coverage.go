@@ -103,7 +103,7 @@ type hit struct {
 func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi uint64) {
 	pl := st.pool
 	c.hit = hit{st, lo, hi}
-	if c.endsStray(at) && !l.expects(c, from, pl, at) {
+	if c.inst.strays.fresh != nil && c.endsStray(at) && !l.expects(c, from, pl, at) {
 		return
 	}
 	a := l.whoseWrite(c, from, pl, at)

@@ -210,7 +210,9 @@ func (l *Ledger) apply(h held) {
 			}
 		}
 	}
-	l.straysLanded(f)
+	if f.Ev == lifecycle.TransferCompleted && f.Outcome == lifecycle.OK {
+		l.straysLanded(f)
+	}
 	c := l.resolve(inst, f)
 	if c.void {
 		l.stats.Void++

@@ -69,10 +69,10 @@ func (s *strays) end(of poster, lo, hi uint64) (landed bool) {
 	return landed
 }
 
-// straysLanded lets a completion tell of what its transfer posted astray, on whichever
-// side it is told.
+// straysLanded lets an ok completion tell of what its transfer posted astray, on
+// whichever side it is told.
 func (l *Ledger) straysLanded(f *lifecycle.Fact) {
-	if f.Ev != lifecycle.TransferCompleted || f.Outcome != lifecycle.OK || f.Xfer == "" {
+	if f.Xfer == "" {
 		return
 	}
 	for _, side := range [2][2]string{{f.Inst, f.Peer}, {f.Peer, f.Inst}} {
@@ -87,7 +87,7 @@ func (l *Ledger) straysLanded(f *lifecycle.Fact) {
 // and has landed.
 func (c *call) endsStray(at uint32) bool {
 	f := c.f
-	if c.inst.strays.fresh == nil || f.Outcome == lifecycle.Posted || f.Xfer == "" {
+	if f.Outcome == lifecycle.Posted || f.Xfer == "" {
 		return false
 	}
 	lo, hi := c.hit.addresses(at)

@@ -61,10 +61,10 @@ var casesWritten = []mutant{
 		new: `x.lo <= lo`,
 	},
 	{
-		rule: "case-01", clause: "stray-ok", file: "stray.go",
+		rule: "case-01", clause: "stray-ok", file: "ledger.go",
 		off: "a transfer that failed tells nothing of when it landed",
-		old: ` || f.Outcome != lifecycle.OK || f.Xfer == ""`,
-		new: ` || f.Xfer == ""`,
+		old: `if f.Ev == lifecycle.TransferCompleted && f.Outcome == lifecycle.OK {`,
+		new: `if f.Ev == lifecycle.TransferCompleted {`,
 	},
 	{
 		rule: "case-01", clause: "stray-whole", file: "stray.go",
