@@ -57,10 +57,12 @@ func (s *strays) end(of poster, lo, hi uint64) (landed bool) {
 		for _, x := range all[of] {
 			landed = landed || x.landed && x.lo <= lo && hi <= x.hi
 			for _, rest := range [2]stray{{x.lo, min(x.hi, lo), x.landed}, {max(x.lo, hi), x.hi, x.landed}} {
-				if rest.lo < rest.hi {
+				if rest.lo < rest.hi && s.n < 2*maxStrays { // what is cut up counts, too
 					left = append(left, rest)
+					s.n++
 				}
 			}
+			s.n--
 		}
 		if all[of] = left; left == nil {
 			delete(all, of)

@@ -25,3 +25,17 @@ func TestStraysAreBounded(t *testing.T) {
 		t.Errorf("%d transfers are remembered of which nothing is left", n)
 	}
 }
+
+// Ends that cut what was posted into pieces make no more of them than are kept.
+func TestStraysAreBoundedWhenCut(t *testing.T) {
+	var s strays
+	of := poster{"prefill-0", "x"}
+	s.post(of, stray{lo: 0, hi: 64 * maxStrays, landed: true})
+	s.n = 2*maxStrays - 10 // as if so many others were kept
+	for i := range uint64(100) {
+		s.end(of, 4*i+1, 4*i+2)
+	}
+	if kept := len(s.fresh[of]); kept > 11 {
+		t.Errorf("%d pieces are kept, want at most 11", kept)
+	}
+}
