@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 
@@ -40,6 +41,12 @@ type line struct {
 // seam is the last line: the digest of all lines before it.
 type seam struct {
 	Sum string `json:"sha256"`
+}
+
+// sealOf is the last line of a file whose lines so far were summed.
+func sealOf(sum hash.Hash) []byte {
+	text, _ := json.Marshal(seam{hex.EncodeToString(sum.Sum(nil))}) // a string in hex always can be
+	return append(text, '\n')
 }
 
 // Export writes the evidence of an incident as one file of JSON lines: what it is,
@@ -78,7 +85,9 @@ func (s *Store) Export(id string, out io.Writer) error {
 		}
 		put(one)
 	}
-	put(seam{hex.EncodeToString(sum.Sum(nil))})
+	if err == nil {
+		_, err = out.Write(sealOf(sum))
+	}
 	return err
 }
 
@@ -104,12 +113,12 @@ func VerifyFile(in io.Reader, head string) (v Verified, err error) {
 	var last *Link
 	sealed := false
 	for lines.Scan() {
-		end := seam{}
 		switch {
 		case sealed || v.Links >= maxLines:
 			return v, fmt.Errorf("%w: it goes on after its end", ErrBroken)
-		case json.Unmarshal(lines.Bytes(), &end, json.RejectUnknownMembers(true)) == nil:
-			if sealed = true; end.Sum != hex.EncodeToString(sum.Sum(nil)) {
+		case json.Unmarshal(lines.Bytes(), new(seam), json.RejectUnknownMembers(true)) == nil:
+			// No digest is over the seam, so it is compared as it is written.
+			if sealed = true; !bytes.Equal(lines.Bytes(), sealOf(sum)) {
 				return v, fmt.Errorf("%w: it was changed", ErrBroken)
 			}
 			continue

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,7 +48,9 @@ func TestAChangedExportDoesNotVerify(t *testing.T) {
 		for what, changed := range map[string][]byte{
 			"changed": append(append(bytes.Clone(file[:at]), file[at]^byte(1<<rng.IntN(8))), file[at+1:]...),
 			"removed": append(bytes.Clone(file[:at]), file[at+1:]...),
-			"added":   append(append(bytes.Clone(file[:at]), byte(rng.IntN(256))), file[at:]...),
+			"added":   slices.Insert(bytes.Clone(file), at, byte(rng.IntN(256))),
+			"spaced":  slices.Insert(bytes.Clone(file), at, ' '),
+			"broken":  slices.Insert(bytes.Clone(file), at, '\n'),
 			"cut":     file[:at],
 		} {
 			if bytes.Equal(changed, file) {
