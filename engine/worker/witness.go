@@ -25,10 +25,10 @@ func (w *Worker) witness(kv, aux *kvcache.Config) (err error) {
 	if w.cfg.Role == scheduler.Unified {
 		return nil
 	}
-	// A slot is reserved and released like a page. What is in it is told by no event.
+	// A slot is reserved and released like a page, and never shared. What is in it is told by no event.
 	spec := lifecycle.PoolSpec{
 		Pages: uint32(w.cfg.Slots), PageTokens: 1, Role: w.cfg.Role.String(), NullIDs: nullPage, Owes: lifecycle.OwesNone,
-		Claims: lifecycle.Some([]lifecycle.Ev{lifecycle.PagesReserved, lifecycle.PagesReleased}),
+		Claims: lifecycle.Some([]lifecycle.Ev{lifecycle.PagesReserved, lifecycle.PagesShared, lifecycle.PagesReleased}),
 	}
 	if w.auxTold, err = t.PoolEvents("aux", spec); err != nil {
 		return err

@@ -55,6 +55,7 @@ var settings = slices.Concat([]setting{
 	limit("ended", 1<<13, "ended requests and rooms remembered", func(l *ledger.Limits) *int { return &l.Ended }),
 	limit("transfers", 1<<12, "transfers in one room", func(l *ledger.Limits) *int { return &l.Transfers }),
 	limit("activity", 4<<20, "pages that transfers name, over all pools", func(l *ledger.Limits) *int { return &l.Activity }),
+	limit("strays", 1<<16, "pieces posted where nothing waits for them and not seen to end, over all pools, as runs", func(l *ledger.Limits) *int { return &l.Strays }),
 	limit("fragments", 1<<20, "pieces of partly written pages", func(l *ledger.Limits) *int { return &l.Fragments }),
 	limit("releases", 1<<12, "earlier references that one request remembers, as runs", func(l *ledger.Limits) *int { return &l.Releases }),
 	limit("past_owner", 4, "ended transfers that one page remembers", func(l *ledger.Limits) *int { return &l.PastOwner }),

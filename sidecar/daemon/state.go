@@ -112,7 +112,7 @@ func (d *Daemon) state() State {
 		},
 		Kept: map[string]int{
 			"instances": j.Sizes.Instances, "pools": j.Sizes.Pools, "pages": j.Sizes.Pages, "requests": j.Sizes.Requests,
-			"ended": j.Sizes.Ended, "activity": j.Sizes.Activity, "fragments": j.Sizes.Fragments, "window": j.Sizes.Window,
+			"ended": j.Sizes.Ended, "activity": j.Sizes.Activity, "fragments": j.Sizes.Fragments, "strays": j.Sizes.Strays, "window": j.Sizes.Window,
 			"pending_reads": j.Sizes.Pending,
 		},
 		Findings: map[string]uint64{}, Verdicts: map[string]uint64{},

@@ -35,6 +35,7 @@ type Limits struct {
 	Activity  int // pages that transfers name, over all pools; default 4,194,304
 	Fragments int // pieces of partly written pages; default 1,048,576
 	Releases  int // earlier references that one request remembers, as runs; default 4,096
+	Strays    int // pieces posted where nothing waits for them, and not seen to end, over all pools, as runs; default 65,536
 	PastOwner int // ended transfers that one page remembers; default 4
 	Window    int // facts held back to be put in order; default 262,144
 	Missing   int // ranges of missing sequence numbers in a stream; default 1,024
@@ -63,6 +64,7 @@ func (c Config) withDefaults() Config {
 	orDefault(&l.Activity, 4<<20)
 	orDefault(&l.Fragments, 1<<20)
 	orDefault(&l.Releases, 1<<12)
+	orDefault(&l.Strays, 1<<16)
 	orDefault(&l.PastOwner, 4)
 	orDefault(&l.Window, 1<<18)
 	orDefault(&l.Missing, 1<<10)

@@ -103,12 +103,12 @@ type hit struct {
 func (l *Ledger) pageHit(c *call, from *instance, st *stretch, at uint32, lo, hi uint64) {
 	pl := st.pool
 	c.hit = hit{st, lo, hi}
-	if c.inst.strays.fresh != nil && c.endsStray(at) && !l.expects(c, from, pl, at) {
+	if l.endsStray(c, from, pl, at) {
 		return
 	}
 	a := l.whoseWrite(c, from, pl, at)
 	if a == 0 {
-		c.straysFrom(at)
+		l.straysFrom(c, at)
 		return
 	}
 	rec := &pl.acts[a]

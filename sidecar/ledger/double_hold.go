@@ -29,7 +29,7 @@ func (l *Ledger) doubleHold(c *call, at uint32, p *page, named map[uint32]bool) 
 	if named != nil {
 		named[at] = true
 	}
-	if c.pool.mute(p) || !c.inst.engine || !p.held() && !twice {
+	if c.pool.mute(p) || !c.inst.engine || !c.pool.stillHeld(p) && !twice {
 		return
 	}
 	by := "the request that reserved it"
@@ -38,6 +38,11 @@ func (l *Ledger) doubleHold(c *call, at uint32, p *page, named map[uint32]bool) 
 	}
 	l.accuse(finding.DoubleHold, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 		say("reserved as if it were free", "by its own events still held by "+by)
+}
+
+// stillHeld reports whether it would have been said that all references had ended (R10).
+func (pl *pool) stillHeld(p *page) bool {
+	return p.refs > 0 && pl.promises(lifecycle.PagesReleased) || p.flags&cached != 0 && pl.promises(lifecycle.PagesEvicted)
 }
 
 // repeats returns a set to find pages that runs name twice; nil where the runs

@@ -1,6 +1,9 @@
 package ledger
 
-import "github.com/kvwitness/kvwitness/sidecar/finding"
+import (
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
+	"github.com/kvwitness/kvwitness/sidecar/finding"
+)
 
 // checkReleased asks what giving a page back can break.
 func (l *Ledger) checkReleased(c *call) {
@@ -43,10 +46,10 @@ func (l *Ledger) checkEvicted(c *call) {
 // doubleRelease: a page was released by one that did not hold it, or evicted
 // while the cache did not.
 func (l *Ledger) doubleRelease(c *call, at uint32, p *page) {
-	if c.pool.mute(p) {
+	if c.pool.mute(p) || !c.pool.tellsHolders() || c.req == nil && !c.pool.promises(lifecycle.PagesCached) {
 		return
 	}
-	if c.req != nil && (c.req.lost.find(c.pool.index, at) != nil || c.req.shares.find(c.pool.index, at) != nil) {
+	if c.req != nil && (c.req.lostMore || c.req.lost.find(c.pool.index, at) != nil || c.req.shares.find(c.pool.index, at) != nil) {
 		return // it was taken from c.req by a hand-out: double_hold said so
 	}
 	seen := "by its own events nobody held it"

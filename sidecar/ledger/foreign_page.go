@@ -15,7 +15,7 @@ func (l *Ledger) foreignRead(c *call, at uint32, p *page) bool {
 	if c.req.holds(c.pool, at, p) {
 		return false
 	}
-	if !l.inTime(c, at, p) && c.inst.engine {
+	if !l.inTime(c, at, p) && c.pool.tellsHolders() {
 		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 			say("read", "by its own events the reader holds no reference on it")
 	}
@@ -43,7 +43,7 @@ func (l *Ledger) checkWritten(c *call) {
 // one that never had the page (foreign_page).
 func (l *Ledger) strangeWrite(c *call, at uint32, p *page) {
 	switch {
-	case l.ownerless(p), l.inTime(c, at, p), !c.inst.engine:
+	case l.anybodys(p, c.f.By), l.inTime(c, at, p), !c.pool.tellsHolders():
 	case p.owner == c.req.party || c.req.past.find(c.pool.index, at) != nil || c.req.lost.find(c.pool.index, at) != nil:
 		l.accuse(finding.WriteAfterRelease, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 			say("written by "+c.f.By.String(), "by its own events the writer's generation of it had ended")
@@ -85,7 +85,7 @@ func (l *Ledger) foreignCache(c *call) {
 			if c.pool.mute(p) || p.held() && (c.req == nil || c.req.holds(c.pool, at, p)) {
 				continue
 			}
-			if c.req != nil && l.inTime(c, at, p) {
+			if c.req != nil && l.inTime(c, at, p) || !c.pool.tellsHolders() {
 				continue
 			}
 			l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
@@ -101,7 +101,7 @@ func (l *Ledger) foreignShare(c *call, at uint32, p *page) {
 	if c.req.holds(c.pool, at, p) {
 		others--
 	}
-	if p.flags&cached == 0 && others == 0 && c.pool.promises(lifecycle.PagesCached) {
+	if p.flags&cached == 0 && others == 0 && c.pool.tellsHolders() && c.pool.promises(lifecycle.PagesCached) {
 		l.accuse(finding.ForeignPage, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
 			say("shared from the prefix cache", "by its own events the cache does not hold it")
 	}
@@ -109,7 +109,7 @@ func (l *Ledger) foreignShare(c *call, at uint32, p *page) {
 
 // foreignTransfer: a transfer names a page that its request does not hold.
 func (l *Ledger) foreignTransfer(c *call, at uint32, p *page) bool {
-	if !c.inst.engine || c.req != nil && c.req.holds(c.pool, at, p) {
+	if !c.pool.tellsHolders() || c.req != nil && c.req.holds(c.pool, at, p) {
 		return false
 	}
 	if c.req == nil && !c.inst.tellsAllRequests() {

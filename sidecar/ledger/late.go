@@ -42,6 +42,7 @@ func (l *Ledger) late(inst *instance, f *lifecycle.Fact) {
 	case lifecycle.BytesMoved:
 		l.lateBytes(inst, f)
 	case lifecycle.PagesCopied:
+		l.blank(inst, firstOf(f.CopyFrom.Pool, f.Pool), f.CopyFrom.Pages)
 		l.blank(inst, firstOf(f.CopyTo.Pool, f.Pool), f.CopyTo.Pages)
 	default:
 		l.blank(inst, f.Pool, f.Pages)

@@ -32,12 +32,12 @@ type Ledger struct {
 	now  int64  // the time up to which facts are applied
 	tick uint64 // counts applied facts
 
-	pools, pages          int // what the limits bound
-	activities, fragments int
-	pendingReads          int
-	oldest, newest        *request // requests that have not ended, by age
-	live                  int      // how many they are
-	idlest, busiest       *request // requests that hold pages, by their last progress
+	pools, pages                  int // what the limits bound
+	activities, fragments, strays int
+	pendingReads                  int
+	oldest, newest                *request // requests that have not ended, by age
+	live                          int      // how many they are
+	idlest, busiest               *request // requests that hold pages, by their last progress
 
 	lastInst   *instance // of the last facts, to save looking them up
 	lastSender *instance
@@ -216,8 +216,13 @@ func (l *Ledger) apply(h held) {
 	c := l.resolve(inst, f)
 	if c.void {
 		l.stats.Void++
-		if f.Ev == lifecycle.TransferCompleted && c.room != nil {
-			l.toldOfNothing(&c)
+		if c.room != nil {
+			switch f.Ev {
+			case lifecycle.TransferCompleted:
+				l.toldOfNothing(&c)
+			case lifecycle.TransferDrained:
+				l.drainedOfNothing(&c)
+			}
 		}
 		return
 	}

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -12,7 +13,7 @@ import (
 // small limits, so that a short stream goes far beyond each of them.
 var small = ledger.Limits{
 	Instances: 8, Pools: 4, Pages: 4096, Requests: 64, Ended: 16, Transfers: 8, Activity: 256,
-	Fragments: 64, Releases: 8, PastOwner: 2, Window: 32, Missing: 8, Digests: 8, Pending: 16, Peers: 4, Samples: 8,
+	Fragments: 64, Strays: 16, Releases: 8, PastOwner: 2, Window: 32, Missing: 8, Digests: 8, Pending: 16, Peers: 4, Samples: 8,
 }
 
 // within fails if anything is larger than its limit.
@@ -31,6 +32,7 @@ func within(t *testing.T, l *ledger.Ledger, lim ledger.Limits) {
 		{"rooms", s.Rooms, lim.Requests + lim.Ended + 1},
 		{"activity", s.Activity, lim.Activity},
 		{"fragments", s.Fragments, lim.Fragments},
+		{"strays", s.Strays, lim.Strays},
 		{"window", s.Window, lim.Window},
 		{"pending", s.Pending, lim.Pending},
 	} {
@@ -187,5 +189,78 @@ func TestImpossiblePagesAreCounted(t *testing.T) {
 	}
 	if s := l.Stats(); s.Impossible != 4 || s.PagesReserved != 0 {
 		t.Fatalf("%+v", s)
+	}
+}
+
+// Promise: where more was posted astray than is remembered, the end of what landed
+// before a page was handed out accuses nobody, and its request is unwitnessed.
+func TestPostedAstrayBeyondTheLimitIsUnwitnessed(t *testing.T) {
+	lim := small
+	lim.Strays = 1
+	l := ledger.New(ledger.Config{HoldVerdicts: true, Limits: lim})
+	const base, page = 1 << 40, 4096
+	opened := openPool("decode-0", 64, []lifecycle.Region{{Base: base, Stride: page, Bytes: page}})
+	opened.Spec.Since = lifecycle.SinceAttach
+	at := int64(10)
+	say := func(ev lifecycle.Ev, more func(f *lifecycle.Fact)) []finding.Finding {
+		at += 1e9
+		f := engine(at, ev)
+		more(f)
+		return l.Step(f)
+	}
+	bytes := func(xfer string, id uint64, outcome lifecycle.Outcome) []finding.Finding {
+		return say(lifecycle.BytesMoved, func(f *lifecycle.Fact) {
+			f.Src, f.From, f.Xfer, f.Outcome = lifecycle.RDMA, "prefill-0", xfer, outcome
+			f.Addr, f.Bytes = base+id*page, page
+		})
+	}
+	l.Step(opened)
+	bytes("x0", 5, lifecycle.Posted) // fills the limit
+	bytes("x1", 3, lifecycle.Posted)
+	say(lifecycle.TransferCompleted, func(f *lifecycle.Fact) {
+		f.Room, f.Peer, f.Xfer, f.Outcome = "1", "prefill-0", "x1", lifecycle.OK
+	})
+	say(lifecycle.RequestAdmitted, func(f *lifecycle.Fact) { f.Req, f.PromptTokens = "r2", lifecycle.Some[int64](16) })
+	say(lifecycle.PagesReserved, func(f *lifecycle.Fact) { f.Req, f.Pool, f.Pages = "r2", "kv", lifecycle.Runs{{First: 3, Count: 1}} })
+	found := bytes("x1", 3, lifecycle.OK)
+	for _, f := range append(found, l.Close()...) {
+		t.Errorf("%+v", f)
+	}
+	if got := l.Stats().Forgotten.Strays; got != 1 {
+		t.Errorf("%d are counted as forgotten, want 1", got)
+	}
+	for _, v := range l.Verdicts() {
+		if v.Req == "r2" && !strings.Contains(v.Why, "than is remembered") {
+			t.Errorf("%+v", v)
+		}
+	}
+}
+
+// Promise: one who lost more pages to double holds than are remembered is not accused of
+// giving them back.
+func TestPagesLostBeyondTheLimitAreGivenBackInGoodFaith(t *testing.T) {
+	lim := small
+	lim.Releases = 1
+	l := ledger.New(ledger.Config{Limits: lim})
+	l.Step(openPool("decode-0", 64, nil))
+	at := int64(10)
+	var found []finding.Finding
+	pages := func(ev lifecycle.Ev, req string, ids ...uint32) {
+		at += 1e9
+		f := engine(at, ev)
+		f.Req, f.Pool = req, "kv"
+		for _, id := range ids {
+			f.Pages = append(f.Pages, lifecycle.Run{First: id, Count: 1})
+		}
+		found = append(found, l.Step(f)...)
+	}
+	pages(lifecycle.PagesReserved, "r1", 1, 3, 5)
+	pages(lifecycle.PagesReserved, "r2", 1, 3, 5)
+	pages(lifecycle.PagesReleased, "r1", 1, 3, 5)
+	if found = append(found, l.Close()...); len(found) != 1 || found[0].Kind != finding.DoubleHold {
+		t.Errorf("%+v, want one double_hold", found)
+	}
+	if got := l.Stats().Forgotten.Releases; got < 2 {
+		t.Errorf("%d are counted as forgotten, want 2 or more", got)
 	}
 }

@@ -90,9 +90,12 @@ func (l *Ledger) losesOwner(pl *pool, at uint32, p *page) {
 	}
 	if r := l.parties.all[p.owner].req; r != nil {
 		r.owned--
-		if len(r.lost) < l.cfg.Limits.Releases {
-			r.lost.add(span{pool: pl.index, first: at, count: 1})
+		if len(r.lost) >= l.cfg.Limits.Releases {
+			l.stats.Forgotten.Releases++
+			r.lostMore = true
+			return
 		}
+		r.lost.add(span{pool: pl.index, first: at, count: 1})
 	}
 }
 
@@ -149,7 +152,7 @@ func (l *Ledger) write(c *call) {
 		for i := range pages {
 			p := &pages[i]
 			owner := c.req == nil || p.owner == c.req.party
-			if p.flags&null != 0 || !owner && !c.pool.mute(p) && !l.ownerless(p) {
+			if p.flags&null != 0 || !owner && !c.pool.mute(p) && !l.anybodys(p, c.f.By) {
 				continue
 			}
 			p.flags |= fill
@@ -182,10 +185,12 @@ func (l *Ledger) takesContent(p *page, whose partyID, left, came *moves) {
 	p.content = whose
 }
 
-// ownerless reports whether the page is with nobody who could be asked: the
-// cache, or a request that is forgotten.
-func (l *Ledger) ownerless(p *page) bool {
-	return p.held() && (p.owner == 0 || l.parties.all[p.owner].id == "")
+// anybodys reports whether the page is handed out, and anybody may write it so: one
+// that the cache reserved is filled by whoever reloads or copies into it, and of a
+// request without id it is not known who it is.
+func (l *Ledger) anybodys(p *page, by lifecycle.By) bool {
+	owner := &l.parties.all[p.owner] // of the cache, or of nobody, it has no request
+	return p.held() && owner.id == "" && (owner.req != nil || by == lifecycle.ByReload || by == lifecycle.ByCopy)
 }
 
 // copyPages carries content, domain and written state along.

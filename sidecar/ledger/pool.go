@@ -52,6 +52,12 @@ func (pl *pool) promises(ev lifecycle.Ev) bool {
 	return pl.allClaims || pl.claimMask>>ev&1 == 1
 }
 
+// tellsHolders reports whether one of whom nobody said that it holds a page does not:
+// the engine's stream promises each reference (R10).
+func (pl *pool) tellsHolders() bool {
+	return pl.inst.engine && pl.promises(lifecycle.PagesReserved) && pl.promises(lifecycle.PagesShared)
+}
+
 // shows reports whether a write of a transfer can be seen in the pool's pages: it
 // lands there, and where they lie is known.
 func (pl *pool) shows() bool { return pl.Path == lifecycle.PathDirect && pl.direct > 0 }

@@ -27,7 +27,7 @@ func (l *Ledger) heldImbalance(c *call) {
 	}
 	pl, differ := c.pool, c.f.Audit.Held-c.pool.holding
 	switch {
-	case pl.knownFrom != 0 || !c.inst.engine || !pl.promises(lifecycle.PagesReserved):
+	case pl.knownFrom != 0 || !pl.tellsHolders() || !pl.promises(lifecycle.PagesReleased):
 	case differ == 0:
 		pl.imbalanced, pl.imbalanceSaid = lifecycle.Opt[int64]{}, false
 	case !pl.imbalanced.Has:

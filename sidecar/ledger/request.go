@@ -16,13 +16,14 @@ type request struct {
 	prompt lifecycle.Opt[int64] // tokens
 	prefix lifecycle.Opt[int64] // tokens already present on this instance
 
-	shares spans    // references on pages of others
-	past   spans    // references given back, with step and time
-	lost   spans    // pages handed out to others while it held them
-	given  []given  // its pages in the order of its tokens
-	few    [1]given // where given and past begin
-	back   [1]span
-	owned  int // pages that it reserved and still holds
+	shares   spans    // references on pages of others
+	past     spans    // references given back, with step and time
+	lost     spans    // pages handed out to others while it held them
+	lostMore bool     // than are remembered
+	given    []given  // its pages in the order of its tokens
+	few      [1]given // where given and past begin
+	back     [1]span
+	owned    int // pages that it reserved and still holds
 
 	admitted  uint64 // tick of its last admission, 0: none was seen
 	reserved  bool   // it was given pages, be they given back

@@ -93,7 +93,7 @@ func (l *Ledger) restart(inst *instance) {
 	}
 	inst.sight = sight{}
 	inst.pending = nil
-	inst.strays = strays{}
+	l.forgetStrays(inst)
 	for _, r := range sortedRequests(inst) {
 		if r.going() {
 			unsee(r.room, inst, inst.name+" restarted")

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
 )
 
@@ -68,7 +69,7 @@ func (l *Ledger) stallsAt() int64 {
 func (l *Ledger) stalledReservation(r *request) {
 	r.stalled = true
 	for _, pl := range r.inst.pools {
-		if pl != nil {
+		if pl != nil && pl.promises(lifecycle.PagesReleased) {
 			l.stalledIn(r, pl)
 		}
 	}

@@ -31,14 +31,14 @@ type Stats struct {
 type Forgotten struct {
 	Instances, Pools, Requests, Ended, Rooms, Transfers, Activity uint64
 	Fragments, Releases, Given, Window, Digests, Pending, Peers   uint64
-	Samples                                                       uint64
+	Samples, Strays                                               uint64
 }
 
 // Sizes is how full the bounded things are; the limit of each is that of
 // [Limits].
 type Sizes struct {
-	Instances, Pools, Pages, Requests, Ended, Activity, Fragments, Window, Pending int
-	Rooms                                                                          int // of Requests and Ended together
+	Instances, Pools, Pages, Requests, Ended, Activity, Fragments, Strays, Window, Pending int
+	Rooms                                                                                  int // of Requests and Ended together
 }
 
 // Stats returns the counts so far.
@@ -48,7 +48,7 @@ func (l *Ledger) Stats() Stats { return l.stats }
 func (l *Ledger) Sizes() Sizes {
 	return Sizes{
 		Instances: len(l.insts), Pools: l.pools, Pages: l.pages, Requests: l.live,
-		Ended: len(l.ended) - l.gone, Activity: l.activities, Fragments: l.fragments,
+		Ended: len(l.ended) - l.gone, Activity: l.activities, Fragments: l.fragments, Strays: l.strays,
 		Window: l.win.len(), Pending: l.pendingReads, Rooms: l.alive,
 	}
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"slices"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -14,61 +15,92 @@ import (
 // poster names a transfer as bytes and completions do; from may be absent.
 type poster struct{ from, xfer string }
 
-// stray are addresses that were posted, and not seen to end.
+// stray are addresses of a transfer that were posted, and not seen to end: those that
+// may land yet, and those that have.
 type stray struct {
-	lo, hi uint64
-	landed bool
+	flying, landed ranges
 }
 
-// strays are those of an instance. Of many only the last are kept: those that were
-// never seen to end would stay.
+// strays are those of an instance.
 type strays struct {
-	fresh, aged map[poster][]stray
-	n           int // in fresh
+	all    map[poster]*stray
+	beyond bool // more were posted than are remembered
 }
 
-// maxStrays is how many are surely kept.
-const maxStrays = 4096
-
-func (s *strays) post(of poster, x stray) {
-	if s.fresh == nil || s.n >= maxStrays {
-		s.fresh, s.aged, s.n = map[poster][]stray{}, s.fresh, 0
+// stray remembers one, up to the limit for all instances together: those that are
+// never seen to end stay until the instance restarts.
+func (l *Ledger) stray(inst *instance, of poster, lo, hi uint64, landed bool) {
+	s := &inst.strays
+	if l.strays >= l.cfg.Limits.Strays {
+		l.stats.Forgotten.Strays++
+		s.beyond = true
+		return
 	}
-	s.fresh[of] = append(s.fresh[of], x)
-	s.n++
+	if s.all == nil {
+		s.all = map[poster]*stray{}
+	}
+	x := s.all[of]
+	if x == nil {
+		x = new(stray)
+		s.all[of] = x
+	}
+	l.strays -= x.pieces()
+	if landed {
+		x.landed.add(lo, hi-1, math.MaxInt)
+	} else {
+		x.flying.add(lo, hi-1, math.MaxInt)
+	}
+	l.strays += x.pieces()
 }
 
-// completed notes that all which the transfer posted has landed.
-func (s *strays) completed(of poster) {
-	for _, all := range []map[poster][]stray{s.fresh, s.aged} {
-		for i := range all[of] {
-			all[of][i].landed = true
-		}
+func (x *stray) pieces() int { return len(x.flying) + len(x.landed) }
+
+// forgetStrays lets go of all that was posted to an instance.
+func (l *Ledger) forgetStrays(inst *instance) {
+	for _, x := range inst.strays.all {
+		l.strays -= x.pieces()
 	}
+	inst.strays = strays{}
 }
 
-// end takes out addresses that were seen to end, and reports whether they had landed.
-func (s *strays) end(of poster, lo, hi uint64) (landed bool) {
-	for _, all := range []map[poster][]stray{s.fresh, s.aged} {
-		if len(all[of]) == 0 {
-			continue
-		}
-		var left []stray
-		for _, x := range all[of] {
-			landed = landed || x.landed && x.lo <= lo && hi <= x.hi
-			for _, rest := range [2]stray{{x.lo, min(x.hi, lo), x.landed}, {max(x.lo, hi), x.hi, x.landed}} {
-				if rest.lo < rest.hi && s.n < 2*maxStrays { // what is cut up counts, too
-					left = append(left, rest)
-					s.n++
-				}
-			}
-			s.n--
-		}
-		if all[of] = left; left == nil {
-			delete(all, of)
-		}
+// strayLanded notes that all which the transfer posted to an instance has landed.
+func (l *Ledger) strayLanded(inst *instance, of poster) {
+	x := inst.strays.all[of]
+	if x == nil {
+		return
 	}
-	return landed
+	l.strays -= x.pieces()
+	for _, g := range x.flying {
+		x.landed.add(g.from, g.to, math.MaxInt)
+	}
+	x.flying = nil
+	l.strays += x.pieces()
+}
+
+// endStray takes out addresses that were seen to end, and reports whether they were
+// posted, and whether they had landed.
+func (l *Ledger) endStray(inst *instance, of poster, lo, hi uint64) (posted, landed bool) {
+	s := &inst.strays
+	x := s.all[of]
+	if x == nil {
+		return false, false
+	}
+	landed = x.landed.holds(lo, hi-1)
+	posted = landed || x.flying.holds(lo, hi-1)
+	l.strays -= x.pieces()
+	x.landed.cut(lo, hi-1)
+	x.flying.cut(lo, hi-1)
+	switch n := x.pieces(); {
+	case n == 0:
+		delete(s.all, of)
+	case l.strays+n > l.cfg.Limits.Strays: // an end that cuts one makes two
+		l.stats.Forgotten.Strays += uint64(n)
+		delete(s.all, of)
+		s.beyond = true
+	default:
+		l.strays += n
+	}
+	return posted, landed
 }
 
 // straysLanded lets an ok completion tell of what its transfer posted astray, on
@@ -79,21 +111,30 @@ func (l *Ledger) straysLanded(f *lifecycle.Fact) {
 	}
 	for _, side := range [2][2]string{{f.Inst, f.Peer}, {f.Peer, f.Inst}} {
 		if recv := l.insts[side[0]]; recv != nil {
-			recv.strays.completed(poster{side[1], f.Xfer})
-			recv.strays.completed(poster{"", f.Xfer})
+			l.strayLanded(recv, poster{side[1], f.Xfer})
+			l.strayLanded(recv, poster{"", f.Xfer})
 		}
 	}
 }
 
 // endsStray reports whether bytes on a page are but the end of what was posted astray
-// and has landed.
-func (c *call) endsStray(at uint32) bool {
-	f := c.f
-	if f.Outcome == lifecycle.Posted || f.Xfer == "" {
+// and has landed. Where more was posted than is remembered they may be, which leaves
+// the page's request unwitnessed.
+func (l *Ledger) endsStray(c *call, from *instance, pl *pool, at uint32) bool {
+	s, f := &c.inst.strays, c.f
+	if len(s.all) == 0 && !s.beyond || f.Outcome == lifecycle.Posted || f.Xfer == "" {
 		return false
 	}
 	lo, hi := c.hit.addresses(at)
-	return c.inst.strays.end(poster{f.From, f.Xfer}, lo, hi)
+	posted, landed := l.endStray(c.inst, poster{f.From, f.Xfer}, lo, hi)
+	unsure := !posted && s.beyond
+	if !landed && !unsure || l.expects(c, from, pl, at) {
+		return false
+	}
+	if r := l.parties.all[pl.pages[at].owner].req; unsure && r != nil {
+		unsee(r.room, c.inst, "more was posted where nothing waits for it than is remembered")
+	}
+	return true
 }
 
 // expects reports whether bytes name a transfer into the page as it is handed out now:
@@ -115,10 +156,10 @@ func (l *Ledger) expects(c *call, from *instance, pl *pool, at uint32) bool {
 }
 
 // straysFrom remembers what was posted astray.
-func (c *call) straysFrom(at uint32) {
+func (l *Ledger) straysFrom(c *call, at uint32) {
 	if c.f.Outcome == lifecycle.Posted && c.f.Xfer != "" {
 		lo, hi := c.hit.addresses(at)
-		c.inst.strays.post(poster{c.f.From, c.f.Xfer}, stray{lo: lo, hi: hi})
+		l.stray(c.inst, poster{c.f.From, c.f.Xfer}, lo, hi, false)
 	}
 }
 
@@ -136,20 +177,16 @@ func (l *Ledger) strayed(pl *pool, at, a uint32) {
 		if st.pool != pl || st.bit < 0 {
 			continue
 		}
+		page := st.base + uint64(at)*st.stride
 		if set[st.bit/64]>>(st.bit%64)&1 == 1 {
-			pl.inst.strays.post(of, st.landed(at, 0, st.each))
+			l.stray(pl.inst, of, page, page+st.each, true)
 		}
 		for _, g := range pl.frags[a] {
 			if g.posted && int(g.region) == st.bit {
-				pl.inst.strays.post(of, st.landed(at, g.lo, g.hi))
+				l.stray(pl.inst, of, page+g.lo, page+g.hi, true)
 			}
 		}
 	}
-}
-
-func (st *stretch) landed(at uint32, lo, hi uint64) stray {
-	page := st.base + uint64(at)*st.stride
-	return stray{page + lo, page + hi, true}
 }
 
 // addresses are those of a piece of a page.

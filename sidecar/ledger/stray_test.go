@@ -1,41 +1,103 @@
 package ledger
 
-import "testing"
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
 
-// What is never seen to end goes when as much came after it; what came last stays.
+var somebody = poster{"prefill-0", "x"}
+
+// What was posted and never seen to end is bounded, for all instances together, and
+// what is beyond is counted, and known to be.
 func TestStraysAreBounded(t *testing.T) {
-	var s strays
-	of := poster{"prefill-0", "x"}
-	for i := range uint64(10 * maxStrays) {
-		s.post(of, stray{lo: i, hi: i + 1})
+	l := New(Config{Limits: Limits{Strays: 100}})
+	a, b := l.instance("a", "n"), l.instance("b", "n")
+	for i := range uint64(90) {
+		l.stray(a, somebody, 2*i, 2*i+1, false)
 	}
-	if kept := len(s.fresh[of]) + len(s.aged[of]); kept > 2*maxStrays {
-		t.Errorf("%d are kept, want at most %d", kept, 2*maxStrays)
+	for i := range uint64(30) {
+		l.stray(b, somebody, 2*i, 2*i+1, false)
 	}
-	s.completed(of)
-	if s.end(of, 0, 1) {
-		t.Error("the first is remembered")
+	if l.strays != 100 || l.stats.Forgotten.Strays != 20 || a.strays.beyond || !b.strays.beyond {
+		t.Errorf("%d are kept, %d forgotten, beyond: %v, %v", l.strays, l.stats.Forgotten.Strays, a.strays.beyond, b.strays.beyond)
 	}
-	for i := uint64(9 * maxStrays); i < 10*maxStrays; i++ {
-		if !s.end(of, i, i+1) {
-			t.Fatalf("of the last %d that was posted as %d is forgotten", maxStrays, i)
+	for i := range uint64(90) {
+		if posted, landed := l.endStray(a, somebody, 2*i, 2*i+1); !posted || landed {
+			t.Fatalf("%d: posted %v, landed %v", i, posted, landed)
 		}
 	}
-	if n := len(s.fresh) + len(s.aged); n > 1 {
-		t.Errorf("%d transfers are remembered of which nothing is left", n)
+	if l.strays != 10 || len(a.strays.all) != 0 {
+		t.Errorf("%d are kept after those of one instance ended, in %d transfers of it", l.strays, len(a.strays.all))
+	}
+	if l.forgetStrays(b); l.strays != 0 || b.strays.beyond {
+		t.Errorf("%d are kept after a restart", l.strays)
 	}
 }
 
 // Ends that cut what was posted into pieces make no more of them than are kept.
 func TestStraysAreBoundedWhenCut(t *testing.T) {
-	var s strays
-	of := poster{"prefill-0", "x"}
-	s.post(of, stray{lo: 0, hi: 64 * maxStrays, landed: true})
-	s.n = 2*maxStrays - 10 // as if so many others were kept
+	l := New(Config{Limits: Limits{Strays: 10}})
+	inst := l.instance("a", "n")
+	l.stray(inst, somebody, 0, 1000, true)
 	for i := range uint64(100) {
-		s.end(of, 4*i+1, 4*i+2)
+		l.endStray(inst, somebody, 4*i+1, 4*i+2)
+		if l.strays > 10 {
+			t.Fatalf("%d are kept", l.strays)
+		}
 	}
-	if kept := len(s.fresh[of]); kept > 11 {
-		t.Errorf("%d pieces are kept, want at most 11", kept)
+	if !inst.strays.beyond || l.stats.Forgotten.Strays != 11 {
+		t.Errorf("beyond: %v, forgotten: %d", inst.strays.beyond, l.stats.Forgotten.Strays)
+	}
+}
+
+// Whatever is posted, completed and seen to end, in any order, each byte is what a map
+// of bytes says that it is.
+func TestStraysAreThoseOfEachByte(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 2000 {
+		l := New(Config{})
+		inst := l.instance("a", "n")
+		flying, landed := map[uint64]bool{}, map[uint64]bool{}
+		for range 20 {
+			lo := rng.Uint64N(40)
+			hi := lo + 1 + rng.Uint64N(10)
+			all := func(m map[uint64]bool) bool {
+				for x := lo; x < hi; x++ {
+					if !m[x] {
+						return false
+					}
+				}
+				return true
+			}
+			switch rng.IntN(4) {
+			case 0, 1:
+				l.stray(inst, somebody, lo, hi, false)
+				for x := lo; x < hi; x++ {
+					flying[x] = true
+				}
+			case 2:
+				l.strayLanded(inst, somebody)
+				for x := range flying {
+					landed[x] = true
+				}
+				clear(flying)
+			default:
+				down, up := all(landed), all(flying)
+				posted, was := l.endStray(inst, somebody, lo, hi)
+				if was != down || posted != (down || up) {
+					t.Fatalf("[%d, %d): posted %v, landed %v; want %v, %v", lo, hi, posted, was, down || up, down)
+				}
+				for x := lo; x < hi; x++ {
+					delete(flying, x)
+					delete(landed, x)
+				}
+			}
+		}
+		if sum := len(flying) + len(landed); (sum == 0) != (l.strays == 0) || (sum == 0) != (len(inst.strays.all) == 0) {
+			t.Fatalf("%d bytes are left, in %d pieces of %d transfers", sum, l.strays, len(inst.strays.all))
+		}
 	}
 }

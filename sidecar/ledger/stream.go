@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
@@ -131,24 +132,25 @@ func (r *ranges) add(from, to uint64, limit int) {
 
 // remove takes one number out and reports whether it was in.
 func (r *ranges) remove(n uint64) bool {
-	i := r.at(n)
-	if i == len(*r) || (*r)[i].from > n {
+	if !r.holds(n, n) {
 		return false
 	}
-	g := &(*r)[i]
-	switch {
-	case g.from == g.to:
-		*r = append((*r)[:i], (*r)[i+1:]...)
-	case n == g.from:
-		g.from++
-	case n == g.to:
-		g.to--
-	default:
-		to := g.to
-		g.to = n - 1
-		*r = append(*r, struct{ from, to uint64 }{})
-		copy((*r)[i+2:], (*r)[i+1:])
-		(*r)[i+1].from, (*r)[i+1].to = n+1, to
-	}
+	r.cut(n, n)
 	return true
+}
+
+// cut takes the numbers from from to to out.
+func (r *ranges) cut(from, to uint64) {
+	i := r.at(from)
+	j := i
+	var edges ranges
+	for ; j < len(*r) && (*r)[j].from <= to; j++ {
+		if g := (*r)[j]; g.from < from {
+			edges = append(edges, struct{ from, to uint64 }{g.from, from - 1})
+		}
+		if g := (*r)[j]; g.to > to {
+			edges = append(edges, struct{ from, to uint64 }{to + 1, g.to})
+		}
+	}
+	*r = slices.Replace(*r, i, j, edges...)
 }

@@ -185,13 +185,28 @@ func (l *Ledger) toldOfNothing(c *call) {
 	if peer == nil || peer == c.inst || !peer.unheard() && !c.inst.missedBefore(c.room.on(c.inst)) {
 		return
 	}
-	if h := c.room.into(c.inst); h != nil {
+	l.begunBefore(c.room, c.inst)
+}
+
+// drainedOfNothing is for a drain of a transfer that nobody was seen to start: it was of
+// the same handoff, to whichever of the two was out of sight before.
+func (l *Ledger) drainedOfNothing(c *call) {
+	for _, recv := range [2]*instance{c.inst, l.insts[c.f.Peer]} {
+		if recv != nil && recv.missedBefore(c.room.on(recv)) {
+			l.begunBefore(c.room, recv)
+		}
+	}
+}
+
+// begunBefore notes that what a room hands to an instance may have begun out of sight.
+func (l *Ledger) begunBefore(rm *room, recv *instance) {
+	if h := rm.into(recv); h != nil {
 		h.latecomer = true
 		l.unwatch(h)
-	} else if before := c.room.begunBefore; before == nil {
-		c.room.begunBefore = &[]*instance{c.inst}
-	} else if !slices.Contains(*before, c.inst) {
-		*before = append(*before, c.inst)
+	} else if rm.begunBefore == nil {
+		rm.begunBefore = &[]*instance{recv}
+	} else if !slices.Contains(*rm.begunBefore, recv) {
+		*rm.begunBefore = append(*rm.begunBefore, recv)
 	}
 }
 

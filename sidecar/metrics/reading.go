@@ -83,6 +83,7 @@ var boundedThings = []bounded{
 	{"rooms", sizes(func(s *ledger.Sizes) int { return s.Rooms }), limits(func(l *ledger.Limits) int { return l.Requests + l.Ended }), gone(func(f *ledger.Forgotten) uint64 { return f.Rooms })},
 	{"transfers", nil, nil, gone(func(f *ledger.Forgotten) uint64 { return f.Transfers })},
 	{"activity", sizes(func(s *ledger.Sizes) int { return s.Activity }), limits(func(l *ledger.Limits) int { return l.Activity }), gone(func(f *ledger.Forgotten) uint64 { return f.Activity })},
+	{"strays", sizes(func(s *ledger.Sizes) int { return s.Strays }), limits(func(l *ledger.Limits) int { return l.Strays }), gone(func(f *ledger.Forgotten) uint64 { return f.Strays })},
 	{"fragments", sizes(func(s *ledger.Sizes) int { return s.Fragments }), limits(func(l *ledger.Limits) int { return l.Fragments }), gone(func(f *ledger.Forgotten) uint64 { return f.Fragments })},
 	{"releases", nil, nil, gone(func(f *ledger.Forgotten) uint64 { return f.Releases })},
 	{"past owners", nil, nil, gone(func(f *ledger.Forgotten) uint64 { return f.Given })},

@@ -116,6 +116,12 @@ var casesOrder = []mutant{
 		new: ``,
 	},
 	{
+		rule: "case-11", clause: "late-copy-source", file: "late.go",
+		off: "a late copy makes its source unknown",
+		old: `l.blank(inst, firstOf(f.CopyFrom.Pool, f.Pool), f.CopyFrom.Pages)`,
+		new: ``,
+	},
+	{
 		rule: "case-11", clause: "late-bytes", file: "late.go",
 		off: "so are the pages that late bytes hit",
 		old: `		l.lateBytes(inst, f)

@@ -167,6 +167,19 @@ var casesRead = []mutant{
 		new: `h.latecomer = rm.begunBefore != nil && false && slices`,
 	},
 	{
+		rule: "case-03", clause: "drained-before", file: "ledger.go",
+		off: "what is drained and was not seen to start began before",
+		old: `				l.drainedOfNothing(&c)
+`,
+		new: ``,
+	},
+	{
+		rule: "case-03", clause: "drained-before-sight", file: "transfers.go",
+		off: "it can have begun out of sight only where there was a time out of sight",
+		old: `if recv != nil && recv.missedBefore(c.room.on(recv)) {`,
+		new: `if recv != nil {`,
+	},
+	{
 		rule: "case-11", clause: "first-epoch", file: "instance.go",
 		off: "the first epoch that anybody names is the current one",
 		old: `		i.epoch = f.Epoch

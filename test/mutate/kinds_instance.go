@@ -271,6 +271,24 @@ var instanceKinds = []mutant{
 		new: `p.owner == r.party {`,
 	},
 	{
+		rule: "pool_imbalance", clause: "releases-untold", file: "pool_imbalance.go",
+		off: "what is held can be counted only where releases are promised",
+		old: `|| !pl.promises(lifecycle.PagesReleased):`,
+		new: `:`,
+	},
+	{
+		rule: "pool_imbalance", clause: "holders-untold", file: "pool_imbalance.go",
+		off: "and all that is held",
+		old: `!pl.tellsHolders() || `,
+		new: ``,
+	},
+	{
+		rule: "stalled_reservation", clause: "releases-untold", file: "stalled_reservation.go",
+		off: "one whose releases are not promised may have given its pages back",
+		old: `pl != nil && pl.promises(lifecycle.PagesReleased)`,
+		new: `pl != nil && (true || pl.promises(lifecycle.PagesReleased))`,
+	},
+	{
 		rule: "blind", clause: "gap-told", file: "sight.go",
 		off: "a gap or a loss that is told",
 		old: `l.blind(c.inst, "the stream of "+f.Of.String(), what)`,

@@ -50,7 +50,7 @@ var pageKinds = []mutant{
 	{
 		rule: "foreign_page", clause: "reader", file: "foreign_page.go",
 		off: "a reader without a reference",
-		old: `if !l.inTime(c, at, p) && c.inst.engine {`,
+		old: `if !l.inTime(c, at, p) && c.pool.tellsHolders() {`,
 		new: `if false {`,
 	},
 	{
@@ -167,14 +167,14 @@ var pageKinds = []mutant{
 	{
 		rule: "double_hold", clause: "cache", file: "double_hold.go",
 		off: "a page handed out that only the cache holds",
-		old: `!c.inst.engine || !p.held() && !twice`,
-		new: `!c.inst.engine || p.refs == 0 && !twice`,
+		old: `|| p.flags&cached != 0 && pl.promises(lifecycle.PagesEvicted)`,
+		new: ``,
 	},
 	{
 		rule: "double_hold", clause: "request", file: "double_hold.go",
 		off: "a page handed out that a request holds",
-		old: `!c.inst.engine || !p.held() && !twice`,
-		new: `!c.inst.engine || p.flags&cached == 0 && !twice`,
+		old: `return p.refs > 0 && pl.promises(lifecycle.PagesReleased) ||`,
+		new: `return`,
 	},
 	{
 		rule: "double_hold", clause: "twice-in-one", file: "double_hold.go",
@@ -185,8 +185,8 @@ var pageKinds = []mutant{
 	{
 		rule: "double_hold", clause: "wire", file: "double_hold.go",
 		off: "an instance without a stream says no releases, so it never holds twice",
-		old: `!c.inst.engine || !p.held() && !twice`,
-		new: `!p.held() && !twice`,
+		old: `|| !c.inst.engine || !c.pool.stillHeld(p) && !twice`,
+		new: `|| !c.pool.stillHeld(p) && !twice`,
 	},
 	{
 		rule: "double_release", clause: "request", file: "double_release.go",
@@ -205,8 +205,8 @@ var pageKinds = []mutant{
 	{
 		rule: "double_release", clause: "overheld", file: "double_release.go",
 		off: "a page lost to a double_hold is given back in good faith",
-		old: `if c.req != nil && (c.req.lost.find(`,
-		new: `if false && (c.req.lost.find(`,
+		old: `c.req.lost.find(c.pool.index, at) != nil ||`,
+		new: ``,
 	},
 	{
 		rule: "double_release", clause: "evicted-overheld", file: "pages.go",
@@ -219,5 +219,97 @@ var pageKinds = []mutant{
 		off: "once",
 		old: `p.flags &^= robbed`,
 		new: `_ = p`,
+	},
+	{
+		rule: "double_hold", clause: "releases-untold", file: "double_hold.go",
+		off: "a request whose releases are not promised may have given the page back",
+		old: `p.refs > 0 && pl.promises(lifecycle.PagesReleased)`,
+		new: `p.refs > 0`,
+	},
+	{
+		rule: "double_hold", clause: "evictions-untold", file: "double_hold.go",
+		off: "so may a cache whose evictions are not promised",
+		old: `p.flags&cached != 0 && pl.promises(lifecycle.PagesEvicted)`,
+		new: `p.flags&cached != 0`,
+	},
+	{
+		rule: "double_release", clause: "holders-untold", file: "double_release.go",
+		off: "one whose references are not promised may have had one",
+		old: `!c.pool.tellsHolders() || c.req == nil`,
+		new: `c.req == nil`,
+	},
+	{
+		rule: "double_release", clause: "cache-untold", file: "double_release.go",
+		off: "so may a cache whose pages are not promised",
+		old: `c.req == nil && !c.pool.promises(lifecycle.PagesCached)`,
+		new: `false && !c.pool.promises(lifecycle.PagesCached)`,
+	},
+	{
+		rule: "double_release", clause: "overheld-beyond", file: "double_release.go",
+		off: "one who lost more pages than are remembered may have lost this",
+		old: `c.req.lostMore || `,
+		new: ``,
+	},
+	{
+		rule: "foreign_page", clause: "reader-untold", file: "foreign_page.go",
+		off: "a reader whose references are not promised may have one",
+		old: `if !l.inTime(c, at, p) && c.pool.tellsHolders() {`,
+		new: `if !l.inTime(c, at, p) && c.inst.engine {`,
+	},
+	{
+		rule: "foreign_page", clause: "writer-untold", file: "foreign_page.go",
+		off: "so may a writer",
+		old: `l.inTime(c, at, p), !c.pool.tellsHolders():`,
+		new: `l.inTime(c, at, p), !c.inst.engine:`,
+	},
+	{
+		rule: "foreign_page", clause: "cached-untold", file: "foreign_page.go",
+		off: "and who puts a page into the cache",
+		old: ` || !c.pool.tellsHolders() {`,
+		new: ` {`,
+	},
+	{
+		rule: "foreign_page", clause: "shared-untold", file: "foreign_page.go",
+		off: "and another whose page is shared",
+		old: `others == 0 && c.pool.tellsHolders() &&`,
+		new: `others == 0 &&`,
+	},
+	{
+		rule: "foreign_page", clause: "transfer-untold", file: "foreign_page.go",
+		off: "and who names a page in a transfer",
+		old: `if !c.pool.tellsHolders() || c.req != nil`,
+		new: `if !c.inst.engine || c.req != nil`,
+	},
+	{
+		rule: "foreign_page", clause: "reservations-untold", file: "pool.go",
+		off: "holders are told by their reservations",
+		old: `pl.inst.engine && pl.promises(lifecycle.PagesReserved) &&`,
+		new: `pl.inst.engine &&`,
+	},
+	{
+		rule: "foreign_page", clause: "shares-untold", file: "pool.go",
+		off: "and by what they share",
+		old: `pl.promises(lifecycle.PagesReserved) && pl.promises(lifecycle.PagesShared)
+}`,
+		new: `pl.promises(lifecycle.PagesReserved)
+}`,
+	},
+	{
+		rule: "foreign_page", clause: "cached-by-whoever", file: "pages.go",
+		off: "what the cache reserved is not anybody's to write",
+		old: `&& (owner.req != nil || by == lifecycle.ByReload || by == lifecycle.ByCopy)`,
+		new: ``,
+	},
+	{
+		rule: "foreign_page", clause: "reload-for-cache", file: "pages.go",
+		off: "whoever reloads fills what the cache reserved",
+		old: `by == lifecycle.ByReload || `,
+		new: ``,
+	},
+	{
+		rule: "foreign_page", clause: "copy-for-cache", file: "pages.go",
+		off: "so does whoever copies",
+		old: ` || by == lifecycle.ByCopy`,
+		new: ``,
 	},
 }

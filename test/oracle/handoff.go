@@ -437,6 +437,13 @@ func (o *oracle) drain(e *entry) {
 		return
 	}
 	if e.Inst != e.Peer {
+		// A transfer that began out of sight (R19a).
+		r := o.room(e.Room)
+		for _, to := range []string{e.Inst, e.Peer} {
+			if o.inst(to).missed && !r.at[to].begun() {
+				r.early[to] = true
+			}
+		}
 		return
 	}
 	for _, t := range o.transfers { // the writer speaks of itself

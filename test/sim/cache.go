@@ -74,15 +74,15 @@ func (h *half) keep() {
 			return
 		}
 	}
-	if s.chance(s.Mix.Offload) { // before the room is needed
-		h.in.offloadOne()
-	}
 	n := 1 + s.upTo(full-1)
 	e := &entry{key: key, domain: h.r.domain, pages: append([]uint32(nil), h.held[p][:n]...)}
 	for _, id := range e.pages {
 		if !p.pages[id].written || p.pages[id].cached { // as another prefix
 			return
 		}
+	}
+	if s.chance(s.Mix.Offload) { // before the room is needed
+		h.in.offloadOne()
 	}
 	for _, id := range e.pages {
 		p.pages[id].cached = true
