@@ -407,14 +407,15 @@ func (h *handoff) lacksAny(l *Ledger) bool {
 	return len(s.pages)+len(s.staged) > 0
 }
 
-// owesAny reports whether a read names a page that the handoff owes.
+// owesAny reports whether a read names a page that the handoff owes: not one that its
+// request has filled itself.
 func (h *handoff) owesAny(l *Ledger, c *call) bool {
 	if c.pool.Owes == lifecycle.OwesNone {
 		return false
 	}
 	for _, run := range c.f.Pages {
 		for at := run.First; at < run.End(); at++ {
-			if l.names(h, c.pool, at) && l.reads(c, at) {
+			if c.pool.pages[at].flags&local == 0 && l.names(h, c.pool, at) && l.reads(c, at) {
 				return true
 			}
 		}

@@ -5,6 +5,12 @@ package main
 // claim_mismatch.
 var handoffKinds = []mutant{
 	{
+		rule: "short_handoff", clause: "read-own", file: "handoff.go",
+		off: "a page that its request has filled itself is not owed, and reading it judges nothing",
+		old: `c.pool.pages[at].flags&local == 0 && l.names(`,
+		new: `l.names(`,
+	},
+	{
 		rule: "short_handoff", clause: "missing", file: "short_handoff.go",
 		off: "owed pages that are not written",
 		old: `		b := l.shortIn(h, p.pool)

@@ -52,17 +52,9 @@ func (o *oracle) standing(e *entry, pg *page, r *request) standing {
 	return stranger
 }
 
-// usedSince: the page was handed out again after that generation, and then
-// read or filled.
-func (pg *page) usedSince(gen *generation) bool {
-	all := append(slices.Clone(pg.earlier), pg.gen)
-	for _, g := range all[slices.Index(all, gen)+1:] {
-		if g.used {
-			return true
-		}
-	}
-	return false
-}
+// usedSince: the page was handed out again after that generation, and as it is
+// handed out now was read or filled.
+func (pg *page) usedSince(gen *generation) bool { return pg.gen != gen && pg.gen.used }
 
 // holdersKnown: that nobody said that a request has a reference means that it
 // has none (R10, R11).

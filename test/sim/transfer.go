@@ -113,6 +113,7 @@ func (t *transfer) name() {
 	if !h.in.engine {
 		h.in.tell(lifecycle.Wire, t.snd.in.node, f)
 		t.reuses()
+		t.namesToAll()
 		return
 	}
 	if h.req != t.r.id || s.chance(0.5) {
@@ -123,6 +124,18 @@ func (t *transfer) name() {
 		f.Req = ""
 		h.in.tell(lifecycle.Wire, h.in.node, f)
 		s.hard(3, "a transfer said by engine and wire")
+	}
+}
+
+// namesToAll has a receiver tell all its writers of a room in one go what it waits for,
+// as a decode server does that sends a message to each rank of the other side. Only its
+// engine could tell that it gave up between two of them.
+func (t *transfer) namesToAll() {
+	for _, o := range t.r.transfers {
+		if o.rcv == t.rcv && !o.named && !o.over && !o.chunk && !o.umbrella && len(o.acts) > 1 {
+			o.acts = o.acts[1:] // to name it
+			o.name()
+		}
 	}
 }
 
