@@ -446,6 +446,9 @@ func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
 	pg := x.piece.page
 	switch {
 	case o.belongs(w.t, pg):
+		if w.t.generation(pg) != pg.gen && o.hasLanded(f, x.piece) {
+			return // in an earlier generation
+		}
 		x.fills, x.gen = true, pg.gen
 	case w.t.generation(pg) != nil || pg.wasOf(o.takes(w.t)):
 		if !o.hasLanded(f, x.piece) {
