@@ -32,12 +32,15 @@ func (l *Ledger) doubleHold(c *call, at uint32, p *page, named map[uint32]bool) 
 	if c.pool.mute(p) || !c.inst.engine || !c.pool.stillHeld(p) && !twice {
 		return
 	}
-	by := "the request that reserved it"
-	if p.refs == 0 {
-		by = "the prefix cache"
+	seen := "by its own events still held by the request that reserved it"
+	switch {
+	case !c.pool.stillHeld(p):
+		seen = "named twice"
+	case p.refs == 0 || !c.pool.promises(lifecycle.PagesReleased):
+		seen = "by its own events still held by the prefix cache"
 	}
 	l.accuse(finding.DoubleHold, c.inst, c.req, c.room, c.pool).on(l, at, p.content).
-		say("reserved as if it were free", "by its own events still held by "+by)
+		say("reserved as if it were free", seen)
 }
 
 // stillHeld reports whether it would have been said that all references had ended (R10).

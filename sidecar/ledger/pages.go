@@ -93,6 +93,7 @@ func (l *Ledger) losesOwner(pl *pool, at uint32, p *page) {
 		if len(r.lost) >= l.cfg.Limits.Releases {
 			l.stats.Forgotten.Releases++
 			r.lostMore = true
+			unsee(r.room, r.inst, "more of its pages were handed out to others than are remembered")
 			return
 		}
 		r.lost.add(span{pool: pl.index, first: at, count: 1})

@@ -212,6 +212,9 @@ func (l *Ledger) closePool(pl *pool) {
 		}
 	}
 	inst.byAddr = kept
+	if len(inst.byName) == 0 {
+		l.forgetStrays(inst)
+	}
 	pl.closed = true
 }
 

@@ -31,15 +31,17 @@ type strays struct {
 // never seen to end stay until the instance restarts.
 func (l *Ledger) stray(inst *instance, of poster, lo, hi uint64, landed bool) {
 	s := &inst.strays
-	if l.strays >= l.cfg.Limits.Strays {
+	x := s.all[of]
+	switch {
+	case x != nil && (landed && x.landed.holds(lo, hi-1) || !landed && x.flying.holds(lo, hi-1)):
+		return
+	case l.strays >= l.cfg.Limits.Strays:
 		l.stats.Forgotten.Strays++
 		s.beyond = true
 		return
-	}
-	if s.all == nil {
+	case s.all == nil:
 		s.all = map[poster]*stray{}
 	}
-	x := s.all[of]
 	if x == nil {
 		x = new(stray)
 		s.all[of] = x
@@ -70,6 +72,9 @@ func (l *Ledger) strayLanded(inst *instance, of poster) {
 		return
 	}
 	l.strays -= x.pieces()
+	if len(x.landed) == 0 {
+		x.landed, x.flying = x.flying, nil
+	}
 	for _, g := range x.flying {
 		x.landed.add(g.from, g.to, math.MaxInt)
 	}
@@ -118,8 +123,8 @@ func (l *Ledger) straysLanded(f *lifecycle.Fact) {
 }
 
 // endsStray reports whether bytes on a page are but the end of what was posted astray
-// and has landed. Where more was posted than is remembered they may be, which leaves
-// the page's request unwitnessed.
+// and has landed. Where more was posted than is remembered they may be, so that what the
+// page holds is not known.
 func (l *Ledger) endsStray(c *call, from *instance, pl *pool, at uint32) bool {
 	s, f := &c.inst.strays, c.f
 	if len(s.all) == 0 && !s.beyond || f.Outcome == lifecycle.Posted || f.Xfer == "" {
@@ -131,8 +136,8 @@ func (l *Ledger) endsStray(c *call, from *instance, pl *pool, at uint32) bool {
 	if !landed && !unsure || l.expects(c, from, pl, at) {
 		return false
 	}
-	if r := l.parties.all[pl.pages[at].owner].req; unsure && r != nil {
-		unsee(r.room, c.inst, "more was posted where nothing waits for it than is remembered")
+	if unsure {
+		l.blankPage(pl, at, "more was posted where nothing waits for it than is remembered")
 	}
 	return true
 }

@@ -123,8 +123,7 @@ func (r *ranges) add(from, to uint64, limit int) {
 	for ; j < len(*r) && (*r)[j].from <= to+1; j++ {
 		from, to = min(from, (*r)[j].from), max(to, (*r)[j].to)
 	}
-	tail := append(ranges(nil), (*r)[j:]...)
-	*r = append(append((*r)[:i], struct{ from, to uint64 }{from, to}), tail...)
+	*r = slices.Replace(*r, i, j, struct{ from, to uint64 }{from, to})
 	if len(*r) > limit {
 		*r = append((*r)[:0], (*r)[len(*r)-limit:]...)
 	}

@@ -141,8 +141,10 @@ var casesWritten = []mutant{
 	{
 		rule: "case-01", clause: "stray-beyond-unwitnessed", file: "stray.go",
 		off: "which costs sight",
-		old: `if r := l.parties.all[pl.pages[at].owner].req; unsure && r != nil {`,
-		new: `if r := l.parties.all[pl.pages[at].owner].req; false && r != nil {`,
+		old: `	if unsure {
+`,
+		new: `	if unsure && false {
+`,
 	},
 	{
 		rule: "case-01", clause: "ends-once", file: "coverage.go",

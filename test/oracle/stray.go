@@ -47,17 +47,20 @@ func (o *oracle) endsStray(f *lifecycle.Fact, p piece) (landed bool) {
 	}
 	at := span{p.addr, p.addr + p.to - p.from}
 	var left []stray
+	var down spans
 	for _, s := range o.strays {
 		if s.inst != f.Inst || s.from != f.From || s.xfer != f.Xfer {
 			left = append(left, s)
 			continue
 		}
-		landed = landed || s.landed && s.at.from <= at.from && at.to <= s.at.to
+		if s.landed {
+			down = down.with(s.at.from, s.at.to)
+		}
 		for _, rest := range (spans{s.at}).without(at.from, at.to) {
 			s.at = rest
 			left = append(left, s)
 		}
 	}
 	o.strays = left
-	return landed
+	return down.covers(at.from, at.to)
 }
