@@ -241,7 +241,7 @@ func TestPostedAstrayBeyondTheLimitIsUnwitnessed(t *testing.T) {
 func TestPagesLostBeyondTheLimitAreGivenBackInGoodFaith(t *testing.T) {
 	lim := small
 	lim.Releases = 1
-	l := ledger.New(ledger.Config{Limits: lim})
+	l := ledger.New(ledger.Config{HoldVerdicts: true, Limits: lim})
 	l.Step(openPool("decode-0", 64, nil))
 	at := int64(10)
 	var found []finding.Finding
@@ -262,5 +262,10 @@ func TestPagesLostBeyondTheLimitAreGivenBackInGoodFaith(t *testing.T) {
 	}
 	if got := l.Stats().Forgotten.Releases; got < 2 {
 		t.Errorf("%d are counted as forgotten, want 2 or more", got)
+	}
+	for _, v := range l.Verdicts() {
+		if v.Req == "r1" && !strings.Contains(v.Why, "than are remembered") {
+			t.Errorf("%+v", v)
+		}
 	}
 }

@@ -136,7 +136,7 @@ func (l *Ledger) endsStray(c *call, from *instance, pl *pool, at uint32) bool {
 	if !landed && !unsure || l.expects(c, from, pl, at) {
 		return false
 	}
-	if unsure {
+	if unsure && f.Outcome != lifecycle.Errored {
 		l.blankPage(pl, at, "more was posted where nothing waits for it than is remembered")
 	}
 	return true

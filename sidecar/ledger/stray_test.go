@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
 
 var somebody = poster{"prefill-0", "x"}
@@ -99,5 +101,23 @@ func TestStraysAreThoseOfEachByte(t *testing.T) {
 		if sum := len(flying) + len(landed); (sum == 0) != (l.strays == 0) || (sum == 0) != (len(inst.strays.all) == 0) {
 			t.Fatalf("%d bytes are left, in %d pieces of %d transfers", sum, l.strays, len(inst.strays.all))
 		}
+	}
+}
+
+// What was posted to an instance goes with the last of its pools.
+func TestStraysGoWithThePools(t *testing.T) {
+	l := New(Config{})
+	step := func(at int64, ev lifecycle.Ev, pool string, spec *lifecycle.PoolSpec) {
+		l.Step(&lifecycle.Fact{T: at, Node: "n", Inst: "a", Src: lifecycle.Engine, Ev: ev, Pool: pool, Spec: spec})
+		l.Advance(at + 1e9)
+	}
+	step(1e9, lifecycle.PoolOpened, "kv", &lifecycle.PoolSpec{Pages: 8, PageTokens: 16})
+	step(3e9, lifecycle.PoolOpened, "swa", &lifecycle.PoolSpec{Pages: 8, PageTokens: 16})
+	l.stray(l.instance("a", "n"), somebody, 0, 1, false)
+	if step(5e9, lifecycle.PoolClosed, "kv", nil); l.strays != 1 {
+		t.Errorf("%d are kept while a pool is open, want 1", l.strays)
+	}
+	if step(7e9, lifecycle.PoolClosed, "swa", nil); l.strays != 0 {
+		t.Errorf("%d are kept after the last pool", l.strays)
 	}
 }

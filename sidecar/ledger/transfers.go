@@ -191,6 +191,9 @@ func (l *Ledger) toldOfNothing(c *call) {
 // drainedOfNothing is for a drain of a transfer that nobody was seen to start: it was of
 // the same handoff, to whichever of the two was out of sight before.
 func (l *Ledger) drainedOfNothing(c *call) {
+	if c.f.Peer == c.f.Inst {
+		return // the writer says so itself, and not of whose
+	}
 	for _, recv := range [2]*instance{c.inst, l.insts[c.f.Peer]} {
 		if recv != nil && recv.missedBefore(c.room.on(recv)) {
 			l.begunBefore(c.room, recv)

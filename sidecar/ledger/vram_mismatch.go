@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -116,8 +117,8 @@ func (l *Ledger) poolsBeyond(inst *instance, held uint64) {
 		if pl == nil || pl.Role == "host" {
 			continue
 		}
-		if pl.vramBytes() > 0 && (largest == nil || pl.vramBytes() > largest.vramBytes()) {
-			largest = pl
+		if n := pl.vramBytes(); n > 0 && (largest == nil || cmp.Or(cmp.Compare(n, largest.vramBytes()), cmp.Compare(largest.name, pl.name)) > 0) {
+			largest = pl // of equal ones the first by name: pools open in any order
 		}
 		pools += pl.vramBytes()
 	}

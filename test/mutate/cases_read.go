@@ -174,6 +174,12 @@ var casesRead = []mutant{
 		new: ``,
 	},
 	{
+		rule: "case-03", clause: "drained-by-writer", file: "transfers.go",
+		off: "a writer's drain of its own does not say to whom it wrote",
+		old: `if c.f.Peer == c.f.Inst {`,
+		new: `if false {`,
+	},
+	{
 		rule: "case-03", clause: "drained-before-sight", file: "transfers.go",
 		off: "it can have begun out of sight only where there was a time out of sight",
 		old: `if recv != nil && recv.missedBefore(c.room.on(recv)) {`,

@@ -172,6 +172,12 @@ var instanceKinds = []mutant{
 		new: `if beyond := false; beyond`,
 	},
 	{
+		rule: "vram_mismatch", clause: "equal-pools", file: "vram_mismatch.go",
+		off: "of equal pools the first by name is named, in whatever order they opened",
+		old: `cmp.Compare(largest.name, pl.name)`,
+		new: `cmp.Compare(pl.name, largest.name)`,
+	},
+	{
 		rule: "vram_mismatch", clause: "region", file: "vram_mismatch.go",
 		off: "a registered region larger than what its processes hold",
 		old: `if r.memory == lifecycle.VRAM && r.bytes > held {`,

@@ -301,6 +301,12 @@ var pageKinds = []mutant{
 		new: ``,
 	},
 	{
+		rule: "foreign_page", clause: "writer-unknown", file: "pages.go",
+		off: "a page of a request without id may be anybody's",
+		old: `(owner.req != nil || by`,
+		new: `(by`,
+	},
+	{
 		rule: "foreign_page", clause: "reload-for-cache", file: "pages.go",
 		off: "whoever reloads fills what the cache reserved",
 		old: `by == lifecycle.ByReload || `,
