@@ -170,15 +170,19 @@ func (o *oracle) hasLanded(f *lifecycle.Fact, p piece) (was bool) {
 	if f.Outcome == lifecycle.Posted {
 		return false
 	}
-	from, to := p.addr, p.addr+p.to-p.from
 	for _, t := range o.between(f.Inst, f.From) {
-		if f.Xfer != "" && t.xfer != f.Xfer {
-			continue
+		if f.Xfer == "" || t.xfer == f.Xfer {
+			was = t.hasLanded(p) || was
 		}
-		for _, x := range t.posted {
-			if !x.landed.covers(from, to) {
-				continue
-			}
+	}
+	return was
+}
+
+// hasLanded is the same of the posts of one transfer.
+func (t *transfer) hasLanded(p piece) (was bool) {
+	from, to := p.addr, p.addr+p.to-p.from
+	for _, x := range t.posted {
+		if x.landed.covers(from, to) {
 			was = true
 			x.landed = x.landed.without(from, to)
 		}
@@ -446,8 +450,8 @@ func (o *oracle) strikeOfTransfer(f *lifecycle.Fact, w writer, x *part) {
 	pg := x.piece.page
 	switch {
 	case o.belongs(w.t, pg):
-		if w.t.generation(pg) != pg.gen && o.hasLanded(f, x.piece) {
-			return // in an earlier generation
+		if g := w.t.generation(pg); g != nil && g != pg.gen && w.t.hasLanded(x.piece) {
+			return // in the earlier generation that it named
 		}
 		x.fills, x.gen = true, pg.gen
 	case w.t.generation(pg) != nil || pg.wasOf(o.takes(w.t)):
