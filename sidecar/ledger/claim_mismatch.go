@@ -22,7 +22,31 @@ func (l *Ledger) claimedUnseen(h *handoff, s *shortage) {
 		if p.known {
 			b.expose(p.whose)
 		}
-		b.say("written by transfer", "not one complete write was seen, with every incoming write watched")
+		b.say(claimedWritten, notSeen)
+	}
+	if r := h.req; r != nil && r.fullySeen() {
+		for _, g := range r.given {
+			l.claimedUnnamed(h, g, s)
+		}
+	}
+}
+
+const claimedWritten, notSeen = "written by transfer", "not one complete write was seen, with every incoming write watched"
+
+// claimedUnnamed is the same for pages that the request was given, and that no
+// transfer names.
+func (l *Ledger) claimedUnnamed(h *handoff, g given, s *shortage) {
+	pl := h.recv.pools[g.pool]
+	if g.shared || pl == nil || !pl.shows() {
+		return
+	}
+	for at := g.first; at < g.first+g.count; at++ {
+		p := &pl.pages[at]
+		if p.flags&(claimed|local|observed) != claimed || p.born > g.tick || pl.unseen(p) || s.lists(pl, at) {
+			continue
+		}
+		b := l.accuse(finding.ClaimMismatch, h.recv, h.req, h.room, pl).on(l, at, p.content)
+		b.say(claimedWritten, notSeen)
 	}
 }
 

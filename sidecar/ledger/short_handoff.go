@@ -49,6 +49,11 @@ func (s *shortage) writtenInStep(c *call, step int64, read uint64) {
 	})
 }
 
+// lists reports whether a page is among what is missing.
+func (s *shortage) lists(pl *pool, at uint32) bool {
+	return slices.ContainsFunc(s.pages, func(m lacking) bool { return m.pool == pl && m.at == at })
+}
+
 // shortage looks at every pool that the handoff names or its request got pages
 // in.
 func (l *Ledger) shortage(h *handoff) shortage {

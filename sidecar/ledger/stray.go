@@ -3,6 +3,7 @@ package ledger
 import (
 	"math"
 	"slices"
+	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 )
@@ -19,33 +20,39 @@ type poster struct{ from, xfer string }
 // may land yet, and those that have.
 type stray struct {
 	flying, landed ranges
+	at             int64 // when the last was posted, or landed
 }
 
 // strays are those of an instance.
 type strays struct {
 	all    map[poster]*stray
-	beyond bool // more were posted than are remembered
+	beyond int64 // until then more may be seen to end than are remembered
 }
 
-// stray remembers one, up to the limit for all instances together: those that are
-// never seen to end stay until the instance restarts.
+// strayTime is how long after it was posted, or landed, a write may be seen to end: by
+// then a transport has given up, so that its end was lost. Only where room is needed
+// are older ones forgotten.
+const strayTime = int64(time.Minute)
+
+// stray remembers one, up to the limit for all instances together.
 func (l *Ledger) stray(inst *instance, of poster, lo, hi uint64, landed bool) {
 	s := &inst.strays
 	x := s.all[of]
 	switch {
 	case x != nil && (landed && x.landed.holds(lo, hi-1) || !landed && x.flying.holds(lo, hi-1)):
 		return
-	case l.strays >= l.cfg.Limits.Strays:
+	case l.strays >= l.cfg.Limits.Strays && !l.forgetOldStrays():
 		l.stats.Forgotten.Strays++
-		s.beyond = true
+		s.beyond = l.now + strayTime
 		return
 	case s.all == nil:
 		s.all = map[poster]*stray{}
 	}
-	if x == nil {
+	if x = s.all[of]; x == nil {
 		x = new(stray)
 		s.all[of] = x
 	}
+	x.at = l.now
 	l.strays -= x.pieces()
 	if landed {
 		x.landed.add(lo, hi-1, math.MaxInt)
@@ -53,6 +60,26 @@ func (l *Ledger) stray(inst *instance, of poster, lo, hi uint64, landed bool) {
 		x.flying.add(lo, hi-1, math.MaxInt)
 	}
 	l.strays += x.pieces()
+}
+
+// forgetOldStrays makes room, and reports whether there was any to make.
+func (l *Ledger) forgetOldStrays() bool {
+	if l.now < l.straysDue {
+		return false
+	}
+	before, oldest := l.strays, l.now
+	for _, inst := range l.insts {
+		for of, x := range inst.strays.all {
+			if x.at <= l.now-strayTime {
+				l.strays -= x.pieces()
+				delete(inst.strays.all, of)
+			} else {
+				oldest = min(oldest, x.at)
+			}
+		}
+	}
+	l.straysDue = oldest + strayTime
+	return l.strays < before
 }
 
 func (x *stray) pieces() int { return len(x.flying) + len(x.landed) }
@@ -78,7 +105,7 @@ func (l *Ledger) strayLanded(inst *instance, of poster) {
 	for _, g := range x.flying {
 		x.landed.add(g.from, g.to, math.MaxInt)
 	}
-	x.flying = nil
+	x.flying, x.at = nil, l.now
 	l.strays += x.pieces()
 }
 
@@ -101,7 +128,7 @@ func (l *Ledger) endStray(inst *instance, of poster, lo, hi uint64) (posted, lan
 	case l.strays+n > l.cfg.Limits.Strays: // an end that cuts one makes two
 		l.stats.Forgotten.Strays += uint64(n)
 		delete(s.all, of)
-		s.beyond = true
+		s.beyond = l.now + strayTime
 	default:
 		l.strays += n
 	}
@@ -127,12 +154,12 @@ func (l *Ledger) straysLanded(f *lifecycle.Fact) {
 // page holds is not known.
 func (l *Ledger) endsStray(c *call, from *instance, pl *pool, at uint32) bool {
 	s, f := &c.inst.strays, c.f
-	if len(s.all) == 0 && !s.beyond || f.Outcome == lifecycle.Posted || f.Xfer == "" {
+	if len(s.all) == 0 && l.now >= s.beyond || f.Outcome == lifecycle.Posted || f.Xfer == "" {
 		return false
 	}
 	lo, hi := c.hit.addresses(at)
 	posted, landed := l.endStray(c.inst, poster{f.From, f.Xfer}, lo, hi)
-	unsure := !posted && s.beyond
+	unsure := !posted && l.now < s.beyond
 	if !landed && !unsure || l.expects(c, from, pl, at) {
 		return false
 	}

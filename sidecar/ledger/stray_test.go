@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,8 +23,8 @@ func TestStraysAreBounded(t *testing.T) {
 	for i := range uint64(30) {
 		l.stray(b, somebody, 2*i, 2*i+1, false)
 	}
-	if l.strays != 100 || l.stats.Forgotten.Strays != 20 || a.strays.beyond || !b.strays.beyond {
-		t.Errorf("%d are kept, %d forgotten, beyond: %v, %v", l.strays, l.stats.Forgotten.Strays, a.strays.beyond, b.strays.beyond)
+	if l.strays != 100 || l.stats.Forgotten.Strays != 20 || a.strays.beyond != 0 || b.strays.beyond != strayTime {
+		t.Errorf("%d are kept, %d forgotten, beyond until %d, %d", l.strays, l.stats.Forgotten.Strays, a.strays.beyond, b.strays.beyond)
 	}
 	for i := range uint64(90) {
 		if posted, landed := l.endStray(a, somebody, 2*i, 2*i+1); !posted || landed {
@@ -32,8 +34,41 @@ func TestStraysAreBounded(t *testing.T) {
 	if l.strays != 10 || len(a.strays.all) != 0 {
 		t.Errorf("%d are kept after those of one instance ended, in %d transfers of it", l.strays, len(a.strays.all))
 	}
-	if l.forgetStrays(b); l.strays != 0 || b.strays.beyond {
+	if l.forgetStrays(b); l.strays != 0 || b.strays.beyond != 0 {
 		t.Errorf("%d are kept after a restart", l.strays)
+	}
+}
+
+// Where room is needed, what is so old that its end was lost is forgotten, and costs
+// no sight; what is younger stays, and what is posted beyond it costs sight for as long
+// as its end may come.
+func TestOldStraysMakeRoom(t *testing.T) {
+	l := New(Config{Limits: Limits{Strays: 10}})
+	inst := l.instance("a", "n")
+	for i := range uint64(10) {
+		l.now = int64(i)
+		l.stray(inst, poster{"p", fmt.Sprint(i)}, 0, 1, false)
+	}
+	l.now = 5
+	l.strayLanded(inst, poster{"p", "0"})
+	post := func(at int64, xfer string) {
+		l.now = at
+		l.stray(inst, poster{"p", xfer}, 0, 1, false)
+	}
+	post(strayTime, "early")
+	if l.strays != 10 || inst.strays.beyond != 2*strayTime || l.stats.Forgotten.Strays != 1 {
+		t.Errorf("%d are kept, %d forgotten, beyond until %d", l.strays, l.stats.Forgotten.Strays, inst.strays.beyond)
+	}
+	post(strayTime+2, "late") // 1 and 2 are old; 0 landed later
+	kept := slices.Sorted(func(yield func(string) bool) {
+		for of := range inst.strays.all {
+			if !yield(of.xfer) {
+				return
+			}
+		}
+	})
+	if want := []string{"0", "3", "4", "5", "6", "7", "8", "9", "late"}; !slices.Equal(kept, want) || l.strays != len(want) || l.stats.Forgotten.Strays != 1 {
+		t.Errorf("kept are %v (%d), want %v; %d forgotten", kept, l.strays, want, l.stats.Forgotten.Strays)
 	}
 }
 
@@ -48,8 +83,8 @@ func TestStraysAreBoundedWhenCut(t *testing.T) {
 			t.Fatalf("%d are kept", l.strays)
 		}
 	}
-	if !inst.strays.beyond || l.stats.Forgotten.Strays != 11 {
-		t.Errorf("beyond: %v, forgotten: %d", inst.strays.beyond, l.stats.Forgotten.Strays)
+	if inst.strays.beyond == 0 || l.stats.Forgotten.Strays != 11 {
+		t.Errorf("beyond until %d, forgotten: %d", inst.strays.beyond, l.stats.Forgotten.Strays)
 	}
 }
 

@@ -17,6 +17,9 @@ func (l *Ledger) writeAfterRelease(c *call, rec *activity, pl *pool, at uint32, 
 		seen = "a write of its transfer landed after the page was handed out again"
 	}
 	t := l.of(rec)
+	if named := l.runningAs(c); named != nil {
+		t = named // though it does not name the page
+	}
 	c.tr = t
 	l.wrongBytes(c, t, wrong{kind: finding.WriteAfterRelease, inst: c.inst, req: t.room.on(c.inst), room: t.room, pool: pl, at: at, claim: "released", seen: seen})
 }

@@ -13,7 +13,7 @@ func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen b
 	c := o.charges()
 	if seen {
 		for _, g := range o.claimedPages(h) {
-			if g.claimedByTransfer() && !g.localBy(step) && !g.allBytes() && g.page.pool.direct() && !g.unknown {
+			if g.claimedByTransfer(step) && !g.localBy(step) && !g.allBytes() && g.page.pool.direct() && !g.unknown {
 				ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), g.page.pool.name)
 				ch.claim, ch.observation = "the page was written by transfer", "not all of its bytes came"
 				c.generation(ch, g) // what lies there since is nothing to it

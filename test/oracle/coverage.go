@@ -158,9 +158,10 @@ func (c claimed) after(step lifecycle.Opt[int64]) bool {
 	return step.Has && c.step.Has && c.step.V > step.V
 }
 
-func (g *generation) claimedByTransfer() bool {
+// claimedByTransfer leaves out claims of a step later than the one given.
+func (g *generation) claimedByTransfer(step lifecycle.Opt[int64]) bool {
 	for _, c := range g.claims {
-		if c.by == lifecycle.ByTransfer {
+		if c.by == lifecycle.ByTransfer && !c.after(step) {
 			return true
 		}
 	}

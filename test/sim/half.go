@@ -68,6 +68,9 @@ func (h *half) reserve(p *pool, n int) bool {
 		f.Room = h.r.room
 		if h.in.s.chance(0.3) && h.r.room != "0" {
 			f.Req = ""
+			if h.r.blurred { // the request that is meant may never have been named
+				h.blank(p, pages)
+			}
 		}
 	}
 	h.say(f)
@@ -82,6 +85,13 @@ func (h *half) take(p *pool, pages []uint32) {
 	}
 	h.held[p] = append(h.held[p], pages...)
 	h.noted(p, pages)
+}
+
+// blank makes the pages unknown: whoever reads them need not be clean.
+func (h *half) blank(p *pool, pages []uint32) {
+	for _, id := range pages {
+		p.pages[id].unknown = true
+	}
 }
 
 // join makes the half another holder of pages.
