@@ -2,8 +2,10 @@ package ledger_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kvwitness/kvwitness/engine/lifecycle"
 	"github.com/kvwitness/kvwitness/sidecar/finding"
@@ -193,11 +195,12 @@ func TestImpossiblePagesAreCounted(t *testing.T) {
 }
 
 // Promise: where more was posted astray than is remembered, the end of what landed
-// before a page was handed out accuses nobody, and its request is unwitnessed.
+// before a page was handed out accuses nobody, and its request is unwitnessed; but no
+// longer than such an end may come.
 func TestPostedAstrayBeyondTheLimitIsUnwitnessed(t *testing.T) {
 	lim := small
 	lim.Strays = 1
-	l := ledger.New(ledger.Config{HoldVerdicts: true, Limits: lim})
+	l := ledger.New(ledger.Config{HoldVerdicts: true, Stall: time.Hour, Limits: lim})
 	const base, page = 1 << 40, 4096
 	opened := openPool("decode-0", 64, []lifecycle.Region{{Base: base, Stride: page, Bytes: page}})
 	opened.Spec.Since = lifecycle.SinceAttach
@@ -222,9 +225,13 @@ func TestPostedAstrayBeyondTheLimitIsUnwitnessed(t *testing.T) {
 	})
 	say(lifecycle.RequestAdmitted, func(f *lifecycle.Fact) { f.Req, f.PromptTokens = "r2", lifecycle.Some[int64](16) })
 	say(lifecycle.PagesReserved, func(f *lifecycle.Fact) { f.Req, f.Pool, f.Pages = "r2", "kv", lifecycle.Runs{{First: 3, Count: 1}} })
+	say(lifecycle.PagesReserved, func(f *lifecycle.Fact) { f.Req, f.Pool, f.Pages = "r3", "kv", lifecycle.Runs{{First: 4, Count: 1}} })
 	found := bytes("x1", 3, lifecycle.OK)
-	for _, f := range append(found, l.Close()...) {
-		t.Errorf("%+v", f)
+	at += time.Minute.Nanoseconds()
+	found = append(found, bytes("x1", 4, lifecycle.OK)...)
+	found = append(found, l.Close()...)
+	if len(found) != 1 || found[0].Kind != finding.ForeignPage || !slices.Equal(found[0].Pages, finding.Pages{{First: 4, Count: 1}}) {
+		t.Errorf("%+v, want foreign_page of page 4 alone", found)
 	}
 	if got := l.Stats().Forgotten.Strays; got != 1 {
 		t.Errorf("%d are counted as forgotten, want 1", got)

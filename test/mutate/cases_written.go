@@ -135,8 +135,32 @@ var casesWritten = []mutant{
 	{
 		rule: "case-01", clause: "stray-beyond", file: "stray.go",
 		off: "more may have been posted astray than is remembered",
-		old: `unsure := !posted && s.beyond`,
+		old: `unsure := !posted && l.now < s.beyond`,
 		new: `unsure := !posted && false`,
+	},
+	{
+		rule: "case-01", clause: "stray-beyond-ends", file: "stray.go",
+		off: "but no longer than its end may come",
+		old: `unsure := !posted && l.now < s.beyond`,
+		new: `unsure := !posted && s.beyond != 0`,
+	},
+	{
+		rule: "case-01", clause: "stray-makes-room", file: "stray.go",
+		off: "what was not seen to end for a minute makes room",
+		old: ` && !l.forgetOldStrays():`,
+		new: `:`,
+	},
+	{
+		rule: "case-01", clause: "stray-young", file: "stray.go",
+		off: "what is younger stays",
+		old: `if x.at <= l.now-strayTime {`,
+		new: `if true {`,
+	},
+	{
+		rule: "case-01", clause: "stray-landed-late", file: "stray.go",
+		off: "its age counts from when it landed",
+		old: `x.flying, x.at = nil, l.now`,
+		new: `x.flying = nil`,
 	},
 	{
 		rule: "case-01", clause: "stray-beyond-unwitnessed", file: "stray.go",

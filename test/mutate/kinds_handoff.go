@@ -57,6 +57,12 @@ var handoffKinds = []mutant{
 		new: ``,
 	},
 	{
+		rule: "write_after_release", clause: "named", file: "write_after_release.go",
+		off: "what was posted lands when the transfer that it names completes",
+		old: `if named := l.runningAs(c); named != nil {`,
+		new: `if named := l.runningAs(c); false {`,
+	},
+	{
 		rule: "write_after_release", clause: "free-page", file: "writer.go",
 		off: "the same on a page that nobody holds any more",
 		old: `if rec.born == p.born && p.held() {
@@ -211,6 +217,25 @@ var handoffKinds = []mutant{
 		l.claimedUnseen(h, &s)`,
 		new: `if false {
 		l.claimedUnseen(h, &s)`,
+	},
+	{
+		rule: "claim_mismatch", clause: "unnamed", file: "claim_mismatch.go",
+		off: "the same of pages that no transfer names",
+		old: `			l.claimedUnnamed(h, g, s)
+`,
+		new: ``,
+	},
+	{
+		rule: "claim_mismatch", clause: "unnamed-local", file: "claim_mismatch.go",
+		off: "unless they were written locally",
+		old: `if p.flags&(claimed|local|observed) != claimed ||`,
+		new: `if p.flags&(claimed|observed) != claimed ||`,
+	},
+	{
+		rule: "claim_mismatch", clause: "unnamed-observed", file: "claim_mismatch.go",
+		off: "or seen to arrive",
+		old: `if p.flags&(claimed|local|observed) != claimed ||`,
+		new: `if p.flags&(claimed|local) != claimed ||`,
 	},
 	{
 		rule: "claim_mismatch", clause: "completion", file: "transfers.go",
