@@ -93,7 +93,6 @@ func (l *Ledger) restart(inst *instance) {
 	}
 	inst.sight = sight{}
 	inst.pending = nil
-	l.forgetStrays(inst)
 	for _, r := range sortedRequests(inst) {
 		if r.going() {
 			unsee(r.room, inst, inst.name+" restarted")

@@ -126,11 +126,12 @@ var casesWritten = []mutant{
 		new: ``,
 	},
 	{
-		rule: "case-01", clause: "stray-restart", file: "requests.go",
-		off: "a restart ends what was posted before",
-		old: `	l.forgetStrays(inst)
-`,
-		new: ``,
+		rule: "case-01", clause: "stray-restart", file: "pool.go",
+		off: "a restart ends what was posted before, as it closes every pool",
+		old: `if len(inst.byName) == 0 {
+		l.forgetStrays(inst)`,
+		new: `if false {
+		l.forgetStrays(inst)`,
 	},
 	{
 		rule: "case-01", clause: "stray-beyond", file: "stray.go",

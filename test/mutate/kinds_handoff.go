@@ -221,9 +221,8 @@ var handoffKinds = []mutant{
 	{
 		rule: "claim_mismatch", clause: "unnamed", file: "claim_mismatch.go",
 		off: "the same of pages that no transfer names",
-		old: `			l.claimedUnnamed(h, g, s)
-`,
-		new: ``,
+		old: `if g.shared || pl == nil || !pl.shows() {`,
+		new: `if true || pl == nil {`,
 	},
 	{
 		rule: "claim_mismatch", clause: "unnamed-local", file: "claim_mismatch.go",
