@@ -22,6 +22,7 @@ var refused = []struct{ name, line, says string }{
 	{"a negative page", line("pages_read", `,"req":"r","pool":"kv","pages":[[-1,2]]`), "-1 is outside"},
 	{"a run of one number", line("pages_read", `,"req":"r","pool":"kv","pages":[[4]]`), "has two numbers"},
 	{"a run of three numbers", line("pages_read", `,"req":"r","pool":"kv","pages":[[4,1,1]]`), "more than 2"},
+	{"a number among the runs", line("pages_read", `,"req":"r","pool":"kv","pages":[[4,1],0]`), "want an array, got a number"},
 	{"pages that are no list", line("pages_read", `,"req":"r","pool":"kv","pages":4`), "want runs"},
 	{"half a page", line("pages_read", `,"req":"r","pool":"kv","pages":[[4.5,1]]`), "without fraction"},
 	{"too many runs", line("pages_read", `,"req":"r","pool":"kv","pages":[`+strings.Repeat("[1,1],", MaxRuns)+`[1,1]]`), "more than 65536"},

@@ -11,7 +11,8 @@ func plainRuns(raw []byte) (Runs, bool) {
 		return nil, false
 	}
 	runs := make(Runs, 0, n)
-	for i := 0; len(runs) < n; {
+	i := 0
+	for len(runs) < n {
 		first, at := plainPage(raw, i+1, '[')
 		count, end := plainPage(raw, at, ',')
 		end = blank(raw, max(end, 0))
@@ -20,6 +21,9 @@ func plainRuns(raw []byte) (Runs, bool) {
 		}
 		runs = append(runs, Run{first, count})
 		i = blank(raw, end+1) // at the comma, or at the end of the list
+	}
+	if i == len(raw) || raw[i] != ']' {
+		return nil, false // something else than a run follows
 	}
 	return runs, true
 }
