@@ -35,7 +35,7 @@ type Limits struct {
 	Activity  int // pages that transfers name, over all pools; default 4,194,304
 	Fragments int // pieces of partly written pages; default 1,048,576
 	Releases  int // earlier references that one request remembers, as runs; default 4,096
-	Strays    int // pieces posted where nothing waits for them, and not seen to end, over all pools, as runs; default 65,536
+	Strays    int // pieces posted where nothing waits for them, and not seen to end, over all pools, as runs; default 65,536. Those of more than a minute ago go first
 	PastOwner int // ended transfers that one page remembers; default 4
 	Window    int // facts held back to be put in order; default 262,144
 	Missing   int // ranges of missing sequence numbers in a stream; default 1,024
