@@ -34,7 +34,7 @@ type Ledger struct {
 
 	pools, pages                  int // what the limits bound
 	activities, fragments, strays int
-	straysDue                     int64 // no stray is old before
+	straysDue                     int64 // when to look for old ones again
 	pendingReads                  int
 	oldest, newest                *request // requests that have not ended, by age
 	live                          int      // how many they are

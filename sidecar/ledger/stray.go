@@ -78,7 +78,7 @@ func (l *Ledger) forgetOldStrays() bool {
 			}
 		}
 	}
-	l.straysDue = oldest + strayTime
+	l.straysDue = max(oldest+strayTime, l.now+int64(time.Second)) // to look is not cheap
 	return l.strays < before
 }
 

@@ -46,10 +46,10 @@ func TestOldStraysMakeRoom(t *testing.T) {
 	l := New(Config{Limits: Limits{Strays: 10}})
 	inst := l.instance("a", "n")
 	for i := range uint64(10) {
-		l.now = int64(i)
+		l.now = int64(i) * 1e9
 		l.stray(inst, poster{"p", fmt.Sprint(i)}, 0, 1, false)
 	}
-	l.now = 5
+	l.now = 5e9
 	l.strayLanded(inst, poster{"p", "0"})
 	post := func(at int64, xfer string) {
 		l.now = at
@@ -59,7 +59,7 @@ func TestOldStraysMakeRoom(t *testing.T) {
 	if l.strays != 10 || inst.strays.beyond != 2*strayTime || l.stats.Forgotten.Strays != 1 {
 		t.Errorf("%d are kept, %d forgotten, beyond until %d", l.strays, l.stats.Forgotten.Strays, inst.strays.beyond)
 	}
-	post(strayTime+2, "late") // 1 and 2 are old; 0 landed later
+	post(strayTime+2e9, "late") // 1 and 2 are old; 0 landed later
 	kept := slices.Sorted(func(yield func(string) bool) {
 		for of := range inst.strays.all {
 			if !yield(of.xfer) {
