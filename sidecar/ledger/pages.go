@@ -278,8 +278,12 @@ func (l *Ledger) cache(c *call) {
 			if key != 0 {
 				p.key = key
 			}
-			if c.f.Domain.Has && p.owner != 0 && !l.parties.all[p.owner].domain.Has {
-				l.parties.all[p.owner].domain = c.f.Domain
+			who := p.owner
+			if who == 0 && c.req != nil && p.content == c.req.party {
+				who = p.content // to whom it was handed out is not known
+			}
+			if c.f.Domain.Has && who != 0 && !l.parties.all[who].domain.Has {
+				l.parties.all[who].domain = c.f.Domain
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func (l *Ledger) loseSight(inst *instance, of lifecycle.Src, peer string, told f
 func (l *Ledger) watch(h *handoff) {
 	if h.covered() {
 		h.eachTarget(func(pl *pool, at uint32, tick uint64) {
-			if p := &pl.pages[at]; p.born <= tick && pl.shows() && (h.req == nil || p.owner == h.req.party) {
+			if p := &pl.pages[at]; p.born <= tick && pl.shows() && !pl.unseen(p) && (h.req == nil || p.owner == h.req.party) {
 				p.flags |= watched
 			}
 		})

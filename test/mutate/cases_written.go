@@ -164,6 +164,18 @@ var casesWritten = []mutant{
 		new: `x.flying = nil`,
 	},
 	{
+		rule: "case-10", clause: "claim-on-unknown", file: "sight.go",
+		off: "of a page of which nothing is known a claim says whose data came",
+		old: `pl.shows() && !pl.unseen(p) &&`,
+		new: `pl.shows() &&`,
+	},
+	{
+		rule: "case-10", clause: "cached-by-writer", file: "pages.go",
+		off: "who caches what it wrote on a page that was handed out to nobody known tells its own domain",
+		old: `if who == 0 && c.req != nil && p.content == c.req.party {`,
+		new: `if false && c.req != nil {`,
+	},
+	{
 		rule: "case-01", clause: "stray-beyond-unwitnessed", file: "stray.go",
 		off: "which costs sight",
 		old: `if unsure && f.Outcome != lifecycle.Errored {`,
