@@ -137,7 +137,7 @@ var pageKinds = []mutant{
 	{
 		rule: "tenant_crossing", clause: "said-when-cached", file: "pages.go",
 		off: "pages_cached may say the domain",
-		old: `if c.f.Domain.Has && p.owner != 0 && !l.parties.all[p.owner].domain.Has {`,
+		old: `if c.f.Domain.Has && who != 0 && !l.parties.all[who].domain.Has {`,
 		new: `if false {`,
 	},
 	{
