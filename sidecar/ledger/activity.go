@@ -11,7 +11,8 @@ type activity struct {
 	closed  bool // its transfer is known to be over
 	filled  bool // it was written when that generation ended
 	local   bool // and locally
-	settled bool // filled and local are meant
+	claimed bool // a transfer was claimed to have written it
+	settled bool // filled, local and claimed are meant
 	implied bool // its receiver named no pages, and bytes came
 	pieces  bool // it had pieces of regions, in pool.frags
 }

@@ -111,7 +111,7 @@ func (l *Ledger) generationEnds(pl *pool, p *page) {
 		rec := &pl.acts[a]
 		rec.closed = rec.closed || !l.of(rec).open()
 		if !unseen && rec.born == p.born && !rec.settled {
-			rec.settled, rec.filled, rec.local = true, p.written(), p.flags&local != 0
+			rec.settled, rec.filled, rec.local, rec.claimed = true, p.written(), p.flags&local != 0, p.flags&claimed != 0
 		}
 	}
 }

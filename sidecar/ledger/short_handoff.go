@@ -146,10 +146,13 @@ func (h *handoff) targetsIn(pl *pool) []owing {
 func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 	p := &pl.pages[o.at]
 	if p.born > o.tick {
-		if filled, known := l.filledThen(h, pl, o); !known {
+		if rec := l.endedFor(h, pl, o); rec == nil {
 			s.blank = firstOf(s.blank, "an owed page was handed out again before the handoff was judged")
-		} else if !filled {
-			s.pages = append(s.pages, lacking{pool: pl, at: o.at, accuse: h.covered() && pl.shows() || pl.promises(lifecycle.PagesWritten) && h.recv.engine})
+		} else if !rec.filled {
+			s.pages = append(s.pages, lacking{
+				pool: pl, at: o.at, claim: rec.claimed,
+				accuse: h.covered() && pl.shows() || pl.promises(lifecycle.PagesWritten) && h.recv.engine,
+			})
 		}
 		return
 	}
@@ -170,14 +173,6 @@ func (l *Ledger) lack(h *handoff, pl *pool, o owing, s *shortage) {
 		pool: pl, at: o.at, whose: whose, known: known, claim: p.flags&claimed != 0,
 		accuse: watching || pl.promises(lifecycle.PagesWritten) && h.recv.engine, watched: watching,
 	})
-}
-
-// filledThen is whether an owed page was written when its generation ended.
-func (l *Ledger) filledThen(h *handoff, pl *pool, o owing) (filled, known bool) {
-	if rec := l.endedFor(h, pl, o); rec != nil {
-		return rec.filled, true
-	}
-	return false, false
 }
 
 // writtenLocally is whether an owed page was written locally, in the generation in

@@ -244,6 +244,12 @@ var handoffKinds = []mutant{
 		new: ``,
 	},
 	{
+		rule: "claim_mismatch", clause: "handed-on", file: "short_handoff.go",
+		off: "though the page was handed out again since",
+		old: `claim: rec.claimed,`,
+		new: ``,
+	},
+	{
 		rule: "claim_mismatch", clause: "prompt", file: "ledger.go",
 		off: "halves of a room with different prompts",
 		old: `		l.promptMismatch(c)

@@ -16,6 +16,9 @@ func (o *oracle) judgeClaims(h *handoff, f *lifecycle.Fact, a assessment, seen b
 			if g.claimedByTransfer(step) && !g.localBy(step) && !g.allBytes() && g.page.pool.direct() && !g.unknown {
 				ch := c.of(finding.ClaimMismatch, f, o.handoffParty(h), g.page.pool.name)
 				ch.claim, ch.observation = "the page was written by transfer", "not all of its bytes came"
+				if lay, read := o.readThen[g]; read {
+					ch.strike(struck{g.page, lay}) // as it was when it was read
+				}
 				c.generation(ch, g) // what lies there since is nothing to it
 			}
 		}

@@ -178,16 +178,22 @@ func (o *oracle) hasLanded(f *lifecycle.Fact, p piece) (was bool) {
 	return was
 }
 
-// hasLanded is the same of the posts of one transfer.
-func (t *transfer) hasLanded(p piece) (was bool) {
+// hasLanded is the same of the posts of one transfer, together.
+func (t *transfer) hasLanded(p piece) bool {
 	from, to := p.addr, p.addr+p.to-p.from
+	var all spans
 	for _, x := range t.posted {
-		if x.landed.covers(from, to) {
-			was = true
-			x.landed = x.landed.without(from, to)
+		for _, s := range x.landed {
+			all = all.with(s.from, s.to)
 		}
 	}
-	return was
+	if !all.covers(from, to) {
+		return false
+	}
+	for _, x := range t.posted {
+		x.landed = x.landed.without(from, to)
+	}
+	return true
 }
 
 // settlePosts: of some addresses that were posted before it is now seen that
